@@ -85,8 +85,8 @@ pub struct ChangeLog {
     file: File,
     run_id: String,
     owner: Owner,
-    /// In which everything was changed, whoever takes it back.
-    boot_id: String,
+    /// Who has changed everything, whoever takes it back.
+    maker: Owner,
     entries: BTreeMap<Step, Entry>,
     faults: Faults,
     /// Up to which place of the file room was asked for, in bytes.
@@ -129,7 +129,7 @@ impl ChangeLog {
             file,
             run_id: run_id.to_owned(),
             owner: owner.clone(),
-            boot_id: owner.boot_id.clone(),
+            maker: owner.clone(),
             entries: BTreeMap::new(),
             faults,
             reserved_bytes: 0,
@@ -155,7 +155,25 @@ impl ChangeLog {
     /// The boot in which the changes were made. It is not that of the owner when somebody else had begun to take them back.
     #[must_use]
     pub fn boot_id(&self) -> &str {
-        &self.boot_id
+        &self.maker.boot_id
+    }
+
+    /// Who made the changes.
+    #[must_use]
+    pub fn maker(&self) -> &Owner {
+        &self.maker
+    }
+
+    /// Paths mean here what they meant to who made the changes.
+    #[must_use]
+    pub fn shares_paths(&self, root: &SysRoot) -> bool {
+        self.maker.shares_paths(root)
+    }
+
+    /// Somebody has tried before to take the changes back from where paths mean what they mean here.
+    #[must_use]
+    pub fn was_tried_here(&self, root: &SysRoot) -> bool {
+        self.owner != self.maker && self.owner.shares_paths(root)
     }
 
     /// The file.
@@ -286,7 +304,7 @@ impl ChangeLog {
             path: path.to_owned(),
             file,
             run_id,
-            boot_id: owner.boot_id.clone(),
+            maker: owner.clone(),
             owner,
             entries: BTreeMap::new(),
             faults: Faults::none(),

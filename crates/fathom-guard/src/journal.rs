@@ -49,6 +49,12 @@ pub struct Owner {
     pub machine: String,
     /// Process namespace.
     pub pid_namespace: String,
+    /// Mount namespace, in which paths mean what they meant to it; empty in entries of older versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mount_namespace: String,
+    /// Device and inode of its root directory; empty likewise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub root: String,
 }
 
 impl Owner {
@@ -64,14 +70,50 @@ impl Owner {
             boot_id: me.boot_id,
             machine: me.machine,
             pid_namespace: me.pid_namespace,
+            mount_namespace: process::namespace(root, "mnt"),
+            root: process::root_directory(root),
         })
     }
 
-    /// Whether it still runs.
+    /// Whether it still runs. Of another process namespace on the same root directory that is known where all processes are seen.
     #[must_use]
     pub fn life(&self, root: &SysRoot) -> Life {
-        let Self { pid, start_time_ticks, boot_id, machine, pid_namespace } = self.clone();
-        ProcessIdentity { pid, start_time_ticks, boot_id, machine, pid_namespace }.life(root)
+        let Self { pid, start_time_ticks, boot_id, machine, pid_namespace, .. } = self.clone();
+        let own = ProcessIdentity { pid, start_time_ticks, boot_id, machine, pid_namespace };
+        let life = own.life(root);
+        let has_gone = || self.has_same_root(root) && self.namespace_is_gone(root) == Ok(true);
+        if life == Life::Unknown && has_gone() { Life::Dead } else { life }
+    }
+
+    /// It ran since the last boot on the root directory that this process has: names of services and commands mean the same.
+    #[must_use]
+    pub fn has_same_root(&self, root: &SysRoot) -> bool {
+        self.is_of_this_boot(root)
+            && self.machine == process::machine(root)
+            && !self.root.is_empty()
+            && self.root == process::root_directory(root)
+    }
+
+    /// Paths mean here what they meant to it.
+    #[must_use]
+    pub fn shares_paths(&self, root: &SysRoot) -> bool {
+        if !self.is_of_this_boot(root) {
+            // Of a container nobody knows whether what runs here by its name has the same paths.
+            return matches!(self.pid_namespace.as_str(), "" | process::FIRST_PID_NAMESPACE);
+        }
+        if self.root.is_empty() {
+            return self.pid_namespace == process::namespace(root, "pid");
+        }
+        self.mount_namespace == process::namespace(root, "mnt")
+            && self.root == process::root_directory(root)
+    }
+
+    /// What was mounted in its mount namespace alone has gone with that.
+    #[must_use]
+    pub fn mounts_are_gone(&self, root: &SysRoot) -> bool {
+        !self.is_of_this_boot(root)
+            || self.mount_namespace.is_empty()
+            || process::is_namespace_gone(root, &self.mount_namespace) == Ok(true)
     }
 
     /// It ran since the machine was booted last.

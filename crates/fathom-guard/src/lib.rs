@@ -6,7 +6,7 @@
 //!   and the [`filesystem`] that they are on, [`leftovers`] removes those of dead owners, [`kept`] takes up again what was kept; [`mark`] and [`content`] tell what
 //!   fathom wrote from what came later.
 //! - [`private`]: directories of applications that fathom starts, which go with all that is in them.
-//! - [`changes`]: the journal of changed settings and built things; [`faults`] are the places at which tests break it off.
+//! - [`changes`]: the journal of changed settings and built things, [`file_at`] finds files of another mount namespace again; [`faults`] are the places at which tests break it off.
 //! - [`lock`]: one measurement at a time on a machine.
 
 pub mod backing;
@@ -15,6 +15,7 @@ pub mod claim;
 pub mod content;
 pub mod exports;
 pub mod faults;
+pub mod file_at;
 pub mod filesystem;
 pub mod grove;
 pub mod journal;

@@ -110,6 +110,12 @@ pub fn with_access_time(mount: &Mount, value: &str) -> Vec<String> {
     options
 }
 
+/// True for a mount that is read-only of a filesystem that is not.
+pub fn is_read_only_alone(mount: &Mount) -> bool {
+    let has = |options: &str| options.split(',').any(|word| word == "ro");
+    has(&mount.options) && !has(&mount.super_options)
+}
+
 /// Writes options.
 ///
 /// # Errors
@@ -117,6 +123,11 @@ pub fn with_access_time(mount: &Mount, value: &str) -> Vec<String> {
 pub fn write(root: &SysRoot, mount: &Mount, part: Part, options: &[String]) -> io::Result<()> {
     if !root.is_live() {
         return Err(io::ErrorKind::Unsupported.into());
+    }
+    // The flags of one mount would become those of the filesystem.
+    if part == Part::FileSystem && is_read_only_alone(mount) {
+        let reason = "this mount is read-only and its filesystem is not: it would become so, too";
+        return Err(io::Error::other(reason));
     }
     remount::remount(&mount.mount_point, part, options)
 }

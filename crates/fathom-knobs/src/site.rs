@@ -61,6 +61,37 @@ impl Site {
         }
     }
 
+    /// Finds a place again for taking back what was set: what belongs to a filesystem is on each of its mounts. With false when it is not
+    /// the very mount; by paths that mean something else here none is.
+    ///
+    /// # Errors
+    /// What is gone, in words.
+    pub fn find_again(
+        root: &SysRoot,
+        place: &KnobPlace,
+        has_same_paths: bool,
+    ) -> Result<(Self, bool), String> {
+        let KnobPlace::Mount { device_id, .. } = place else {
+            return Self::find(root, place).map(|site| (site, true));
+        };
+        let gone = match Self::find(root, place) {
+            Ok(site) if has_same_paths || site.device.is_none() => return Ok((site, true)),
+            Ok(_) => String::new(),
+            Err(gone) => gone,
+        };
+        let own = mounts::own_mounts(root);
+        let seen = own.iter().zip(mounts::hidden(&own)).filter(|(_, is_hidden)| !is_hidden);
+        let found = seen.filter_map(|(mount, _)| {
+            let device = device_of(root, mount, device_id)?;
+            Some(Self { device: Some(device), mount: Some(mount.clone()) })
+        });
+        // By one that is read-only the filesystem would become so.
+        let may_write = |site: &Self| !site.mount.as_ref().is_some_and(mounted::is_read_only_alone);
+        let mut found: Vec<Self> = found.collect();
+        let best = found.iter().position(may_write).unwrap_or(0);
+        if found.is_empty() { Err(gone) } else { Ok((found.swap_remove(best), false)) }
+    }
+
     /// The kernel name of the device now.
     pub fn device_name(&self) -> Option<&str> {
         self.device.as_ref().map(BlockDir::name)
@@ -259,11 +290,17 @@ fn find_mount(root: &SysRoot, point: &Path, id: &str) -> Option<(Mount, Option<B
         return Some((remote, None));
     }
     let mount = mount_at(root, point)?;
-    let devices = filesystem::devices(root, &mount, &FsFacts::default());
+    let device = device_of(root, &mount, id)?;
+    Some((mount, Some(device)))
+}
+
+/// The first device of a mount, when the one that is meant is among its devices.
+fn device_of(root: &SysRoot, mount: &Mount, id: &str) -> Option<BlockDir> {
+    let devices = filesystem::devices(root, mount, &FsFacts::default());
     let is_it = |device: &BlockDir| {
         device.devno().is_some_and(|devno| device_id(root, devno).is_meant_by(id))
     };
-    devices.iter().any(is_it).then(|| (mount, devices.into_iter().next()))
+    if devices.iter().any(is_it) { devices.into_iter().next() } else { None }
 }
 
 fn root_group(root: &SysRoot) -> Option<PathBuf> {

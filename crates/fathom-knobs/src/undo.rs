@@ -1,6 +1,7 @@
 //! Taking changes back.
 
 use crate::apply::{SCHEDULER, follows_scheduler};
+use crate::knob::Home;
 use crate::legal::matches;
 use crate::names;
 use crate::own;
@@ -9,7 +10,7 @@ use crate::site::Site;
 use fathom_guard::changes::{ChangeLog, Step};
 use fathom_inspect::identity::{DeviceIdKind, device_id};
 use fathom_model::change::Change;
-use fathom_model::change::knob::{KnobChange, KnobValue};
+use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
 use fathom_model::plan::OwnKnob;
 use fathom_sys::process;
 use fathom_sys::sysfs_block::BlockDir;
@@ -30,6 +31,8 @@ pub enum Undo {
     },
     /// What it belonged to is not there any more, and its setting with it; noted.
     Gone(String),
+    /// It was made where paths meant something else, and is not found here; the change stays in the journal.
+    NotHere(String),
     /// The machine was booted since: the kernel began with its own values; noted.
     Rebooted,
     /// It could not be put back, with the reason; the change stays in the journal.
@@ -54,6 +57,7 @@ impl fmt::Display for Undo {
                 write!(f, "not touched, because somebody else has set it since: {}", words.join("; "))
             }
             Self::Gone(what) => write!(f, "nothing to do: {what}"),
+            Self::NotHere(what) => write!(f, "not found here: {what}"),
             Self::Rebooted => {
                 f.write_str("nothing to do: the machine was booted since, and the kernel began with its own values")
             }
@@ -118,19 +122,14 @@ fn undo_at(
         change.boot_id.is_empty() || boot.as_deref() == Some(change.boot_id.as_str());
     let is_kept =
         |value: &&KnobValue| names::all().iter().any(|knob| knob.id == value.knob && knob.is_kept);
-    let before: Vec<KnobValue> =
+    let mut before: Vec<KnobValue> =
         change.before.iter().filter(|value| is_same_boot || is_kept(value)).cloned().collect();
     if before.is_empty() {
         return if is_same_boot { Undo::AlreadyBack } else { Undo::Rebooted };
     }
-    let site = match Site::find(root, &change.place) {
-        Ok(site) => site,
-        Err(gone) if before.iter().any(|value| is_kept(&value)) => {
-            return Undo::Failed(format!(
-                "{gone}, and what it was set to is kept in it; connect it again"
-            ));
-        }
-        Err(gone) => return Undo::Gone(gone),
+    let (site, left_there) = match site_of(root, log, change, &mut before) {
+        Ok(found) => found,
+        Err(undo) => return undo,
     };
     if !is_same_boot && is_nameless(root, &site) {
         return Undo::Failed(format!(
@@ -165,7 +164,66 @@ fn undo_at(
             Err(error) => Undo::Failed(error),
         };
     }
-    if is_back { Undo::AlreadyBack } else { Undo::Restored }
+    left_there.unwrap_or(if is_back { Undo::AlreadyBack } else { Undo::Restored })
+}
+
+/// Where the values are to be written, of which those stay that are there; and what is to be said of the others.
+fn site_of(
+    root: &SysRoot,
+    log: &ChangeLog,
+    change: &KnobChange,
+    before: &mut Vec<KnobValue>,
+) -> Result<(Site, Option<Undo>), Undo> {
+    let has_same_paths = log.shares_paths(root);
+    let is_kept = |value: &KnobValue| names::all().iter().any(|k| k.id == value.knob && k.is_kept);
+    let is_mount = matches!(change.place, KnobPlace::Mount { .. });
+    // A path of a container's means another device here, or none.
+    if let KnobPlace::Mount { device_id, mount_point } = &change.place
+        && device_id.starts_with('/')
+        && !has_same_paths
+        && !log.maker().has_same_root(root)
+    {
+        let what = format!("{device_id} was mounted at {}", mount_point.display());
+        return Err(Undo::NotHere(format!("{what}; {}", told(before))));
+    }
+    let (site, is_its_mount) = match Site::find_again(root, &change.place, has_same_paths) {
+        Ok(found) => found,
+        Err(gone) if before.iter().any(is_kept) => {
+            return Err(Undo::Failed(format!(
+                "{gone}, and what it was set to is kept in it; connect it again"
+            )));
+        }
+        Err(gone) if is_mount && !has_same_paths => {
+            return Err(Undo::NotHere(format!("{gone}; {}", told(before))));
+        }
+        Err(gone) => return Err(Undo::Gone(gone)),
+    };
+    // What is the mount's own is no other mount's of the same filesystem.
+    if is_mount && !is_its_mount {
+        let all = std::mem::take(before);
+        let (of_mount, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(is_of_mount);
+        *before = rest;
+        if !of_mount.is_empty() && !has_same_paths && !log.maker().mounts_are_gone(root) {
+            let what = "it is a mount of a namespace in which processes run";
+            let left = Undo::NotHere(format!("{what}; {}", told(&of_mount)));
+            return if before.is_empty() { Err(left) } else { Ok((site, Some(left))) };
+        }
+        if before.is_empty() {
+            return Err(Undo::Gone(format!("{} is not mounted any more", change.place.name())));
+        }
+    }
+    Ok((site, None))
+}
+
+/// True for what belongs to a mount, and not to the filesystem with all its mounts.
+fn is_of_mount(value: &KnobValue) -> bool {
+    names::all().iter().any(|knob| knob.id == value.knob && matches!(knob.home, Home::AccessTime))
+}
+
+/// What was before, for those who put it back themselves.
+fn told(values: &[KnobValue]) -> String {
+    let one = |value: &KnobValue| format!("{} was {}", value.knob, value.value);
+    format!("before fathom {}", values.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
 /// True when the device is known by a name that may be another device's in another boot.
@@ -272,12 +330,23 @@ fn undo_own(
     force: bool,
 ) -> Undo {
     let Some(before) = change.before.first() else { return Undo::AlreadyBack };
+    if !log.shares_paths(root) && !log.maker().has_same_root(root) {
+        return Undo::NotHere(format!(
+            "its commands may do something else here; {}",
+            told(&change.before)
+        ));
+    }
     let now = match own::read(own) {
         Ok(now) => now,
         Err(reason) => return Undo::Failed(reason),
     };
     if now == before.value {
         return Undo::AlreadyBack;
+    }
+    // With mounts of its own a command may have read something else there.
+    let ours = change.left.first().or(change.asked.first());
+    if !log.shares_paths(root) && ours.is_none_or(|ours| ours.value != now) {
+        return Undo::NotHere(format!("it is {now} here; {}", told(&change.before)));
     }
     if let Some(left) = change.left.first().filter(|left| left.value != now && !force) {
         // A boot need not reset what a command sets; here it did, for what fathom had left is not there any more.

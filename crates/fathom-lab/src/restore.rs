@@ -39,6 +39,9 @@ pub enum Outcome {
     Elsewhere(String),
     /// It was made on another machine, and is to be put back there; it stays in the journal.
     OtherMachine,
+    /// What it was made on is not found here: it is known by paths or names that meant something else where it was made, such as in a
+    /// container; with what is known of it. It stays in the journal until that is forgotten.
+    NotHere(String),
     /// The machine was booted since, and began with its own values.
     Rebooted,
     /// It could not be put back; it stays in the journal.
@@ -50,6 +53,14 @@ impl Outcome {
     #[must_use]
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Restored | Self::AlreadyBack | Self::Rebooted)
+    }
+
+    /// Forgets what is not found here, when its owner was told and says so.
+    fn forgotten(self, log: &mut ChangeLog, step: Step) -> Self {
+        match self {
+            Self::NotHere(reason) => Self::Gone(format!("{reason}; forgotten")).noted(log, step),
+            other => other,
+        }
     }
 
     /// Notes in the journal that it is back, where it is.
@@ -68,6 +79,7 @@ impl From<KnobUndo> for Outcome {
             KnobUndo::Restored => Self::Restored,
             KnobUndo::AlreadyBack => Self::AlreadyBack,
             KnobUndo::Gone(what) => Self::Gone(what),
+            KnobUndo::NotHere(what) => Self::NotHere(what),
             KnobUndo::Rebooted => Self::Rebooted,
             KnobUndo::Failed(reason) => Self::Failed(reason),
             KnobUndo::ChangedBySomebody { foreign } => {
@@ -94,6 +106,7 @@ impl From<SetupUndo> for Outcome {
                 "{found}; it stays with all that lies below it; when you have removed it: fathom restore"
             )),
             SetupUndo::Gone(what) => Self::Away(what),
+            SetupUndo::NotHere(what) => Self::NotHere(what),
             SetupUndo::Rebooted => Self::Rebooted,
             SetupUndo::Failed(reason) => Self::Failed(reason),
         }
@@ -129,6 +142,11 @@ impl fmt::Display for Report {
             Outcome::Elsewhere(whose) => {
                 write!(f, "{what}: not put back, changed by run {run_id}, {whose}")
             }
+            Outcome::NotHere(reason) => write!(
+                f,
+                "{what}: not put back, changed by run {run_id} in a container or mount namespace: {reason}; see to it, then \
+                 forget it: fathom restore --force"
+            ),
             Outcome::OtherMachine => write!(f, "{what}: changed by run {run_id} {OTHER_MACHINE}"),
             Outcome::Rebooted => {
                 write!(f, "{what}: the machine was booted since, which put it back")
@@ -213,15 +231,21 @@ pub fn restore_dead(
     // Whoever came last is undone first, wherever it ran.
     dead.sort_by_key(|log| changes::age_key(log.path()));
     for mut log in dead.into_iter().rev() {
+        // Only what somebody was told before.
+        let may_forget = force && log.was_tried_here(root);
         // On a full disk nobody can note who goes on with it; the measuring lock keeps all others off, and each change that cannot be noted as
         // taken back says so itself.
         log.adopt(root, faults.clone()).ok();
-        adopted.push(log);
+        adopted.push((log, may_forget));
     }
-    let mut restore_those = |log: &mut ChangeLog, which: &dyn Fn(&Change) -> bool| {
+    let mut restore_those = |log: &mut (ChangeLog, bool), which: &dyn Fn(&Change) -> bool| {
+        let (log, may_forget) = (&mut log.0, log.1);
         let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.boot_id());
         for entry in log.pending().iter().filter(|entry| which(&entry.change)) {
-            let report = restore_entry(root, log, entry, force, is_same_boot, note);
+            let mut report = restore_entry(root, log, entry, force, is_same_boot, note);
+            if may_forget {
+                report.outcome = report.outcome.forgotten(log, entry.step);
+            }
             if report.outcome.is_done() {
                 forget_files_of(root, state_dir, &entry.change);
             }
@@ -231,7 +255,7 @@ pub fn restore_dead(
     adopted.iter_mut().for_each(|log| restore_those(log, &is_program));
     remove_files();
     adopted.iter_mut().for_each(|log| restore_those(log, &|change| !is_program(change)));
-    for log in adopted {
+    for (log, _) in adopted {
         let run_id = log.run_id().to_owned();
         if let Err(error) = log.close() {
             reports.push(unreadable_of(run_id, &error));
@@ -263,7 +287,7 @@ fn elsewhere(root: &SysRoot, owner: &Owner) -> Option<String> {
     let namespace = &owner.pid_namespace;
     Some(match owner.namespace_is_gone(root) {
         Ok(true) => format!(
-            "of a container that is gone (no process is left in {namespace}): fathom restore --force puts it back"
+            "of a container that is gone (no process is left in {namespace}): fathom restore --force puts back what is found here"
         ),
         Ok(false) => format!(
             "of a fathom in another container ({namespace}), in which processes run; when that is gone: fathom restore --force"

@@ -1,6 +1,9 @@
 //! In which order what a killed experiment left is put back.
 
 use super::*;
+use fathom_model::change::FileAt;
+use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
+use fathom_model::plan::OwnKnob;
 use fathom_sys::child::{Output, Program};
 use std::ffi::OsString;
 use std::fs;
@@ -37,6 +40,103 @@ fn programs_end_before_test_files_are_removed() {
     assert!(!path.exists());
 }
 
+/// Of a process namespace in which no process is left, on the root directory that this process has: as of every dead process.
+#[test]
+fn what_a_namespace_left_is_put_back() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let command = "sleep".to_owned();
+    let program = MachineChange::Program { command, pid: 0, start_time_ticks: 0 };
+    log.intend(Change::Machine(program)).expect("is noted");
+    let (path, own) = (log.path().to_owned(), log.owner().pid_namespace.clone());
+    drop(log);
+    let text = fs::read_to_string(&path).expect("is there");
+    fs::write(&path, text.replace(&own, "pid:[1]")).expect("is written");
+    let reports = restore_dead(&root, dir.path(), false, &Faults::none(), &mut || (), &mut |_| ());
+    let is_seen = fathom_sys::openers::blindness(&root).is_none();
+    assert_eq!((reports[0].outcome.is_done(), !path.exists()), (is_seen, is_seen), "{reports:?}");
+}
+
+/// A journal as of a process with another root directory, in a mount namespace that is gone.
+fn of_a_container(text: &str) -> String {
+    let own = Owner::current(&SysRoot::live()).expect("an owner");
+    assert!(text.contains(&own.mount_namespace) && text.contains(&format!("\"{}\"", own.root)));
+    text.replace(&own.mount_namespace, "mnt:[1]").replace(&format!("\"{}\"", own.root), "\"1:1\"")
+}
+
+/// What is known by paths and names that meant something else there is neither touched nor taken for put back: it is told until its owner says
+/// that it may be forgotten.
+#[test]
+fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let here = dir.path().join("here");
+    fs::create_dir(&here).expect("is made");
+    let at = fathom_guard::file_at::note(&root, &here);
+    let away = at.clone().map(|at| FileAt { device: "4095:1".to_owned(), ..at });
+    let own = OwnKnob {
+        name: "mine".to_owned(),
+        read: format!("touch {}/was-run; echo 2", dir.path().display()),
+        write: format!("touch {}/was-run", dir.path().display()),
+        values: vec![],
+    };
+    let value = KnobValue { knob: "own.mine".to_owned(), value: "1".to_owned(), file: None };
+    let knob = KnobChange {
+        place: KnobPlace::Own { name: "mine".to_owned() },
+        before: vec![value],
+        left: vec![],
+        asked: vec![],
+        boot_id: String::new(),
+        own: Some(own),
+    };
+    let elsewhere = dir.path().join("no/such/dir");
+    // An older journal has paths alone.
+    let of_old = SetupChange::LoopFile { path: elsewhere.clone(), size_bytes: 1, at: None };
+    let area = "/no/such/area".into();
+    let all = [
+        Change::Knobs(knob),
+        Change::Setup(of_old),
+        Change::Setup(SetupChange::Directory { path: here.clone(), at: away.clone() }),
+        Change::Setup(SetupChange::Directory { path: elsewhere, at }),
+        Change::Machine(MachineChange::ServiceStopped { unit: "no-such.service".to_owned() }),
+        Change::Machine(MachineChange::SwapOff { area, priority: 1, discard: None, at: away }),
+    ];
+    for change in all {
+        let step = log.intend(change.clone()).expect("is noted");
+        log.made(step, change).expect("is noted");
+    }
+    let (path, start) = (log.path().to_owned(), log.owner().start_time_ticks);
+    drop(log);
+    let text = fs::read_to_string(&path).expect("is there");
+    let dead = text.replace(&format!("\"start_time_ticks\":{start}"), "\"start_time_ticks\":1");
+    fs::write(&path, of_a_container(&dead)).expect("is written");
+    let restore = |force: bool| {
+        // As if the process that tried before were gone.
+        let text = fs::read_to_string(&path).expect("is there");
+        let gone = format!("\"start_time_ticks\":{start}");
+        fs::write(&path, text.replace(&gone, "\"start_time_ticks\":2")).expect("is written");
+        restore_dead(&root, dir.path(), force, &Faults::none(), &mut || (), &mut |_| ())
+    };
+    let are_told = |reports: &[Report], count: usize| {
+        let told = reports.iter().filter(|r| matches!(r.outcome, Outcome::NotHere(_)));
+        told.filter(|report| report.to_string().contains("fathom restore --force")).count() == count
+    };
+    // Also by force: nobody was told before.
+    let first = restore(true);
+    assert!(first.len() == 6 && are_told(&first, 5), "{first:?}");
+    let found: Vec<&Report> = first.iter().filter(|r| r.outcome == Outcome::Restored).collect();
+    assert!(found.len() == 1 && !here.exists(), "by what it is: {first:?}");
+    let again = restore(false);
+    assert!(again.len() == 5 && are_told(&again, 5) && path.exists(), "{again:?}");
+    let forgotten = restore(true);
+    assert!(are_told(&forgotten, 0) && !path.exists(), "{forgotten:?}");
+    assert!(forgotten.iter().all(|r| r.to_string().ends_with("forgotten")), "{forgotten:?}");
+    assert_eq!(summary(&forgotten), "0 of 5 changes are back as before");
+    assert!(!dir.path().join("was-run").exists(), "no command is run");
+}
+
 /// Made in a container that was killed: nobody here can tell whether it runs, until no process is left in its namespace; and no log is
 /// passed over in silence.
 #[test]
@@ -51,6 +151,7 @@ fn what_a_container_left_is_told_and_put_back_when_it_is_gone() {
     drop(log);
     let text = fs::read_to_string(&path).expect("is there");
     assert_eq!(text.matches(&own).count(), 1, "{text}");
+    let text = of_a_container(&text);
     fs::write(&path, text.replace(&own, "pid:[1]")).expect("is written");
     let restore = |force: bool| {
         restore_dead(&root, dir.path(), force, &Faults::none(), &mut || (), &mut |_| ())

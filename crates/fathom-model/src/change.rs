@@ -11,6 +11,7 @@ use knob::KnobChange;
 use machine::MachineChange;
 use serde::{Deserialize, Serialize};
 use setup::SetupChange;
+use std::path::PathBuf;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,20 @@ pub enum Change {
     Setup(SetupChange),
     /// Something about the machine as a whole: swap, a service, a program that runs beside.
     Machine(MachineChange),
+}
+
+/// Where a file, a directory or a device is, in words that hold in every mount namespace of one boot: a path may mean something else in
+/// another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileAt {
+    /// `st_dev` as `MAJOR:MINOR`; of a device file the number of the device itself.
+    pub device: String,
+    /// Its inode number; none before it was made, and of a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode: Option<u64>,
+    /// Its path from the root of its filesystem; none of a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<PathBuf>,
 }
 
 impl Change {

@@ -5,6 +5,7 @@ use crate::outline::Destroyed;
 use crate::site::{Device, Site};
 use crate::tools::Call;
 use fathom_base::units::{format_size, parse_size};
+use fathom_guard::file_at;
 use fathom_guard::place::{check_directory, check_space};
 use fathom_guard::target::Target;
 use fathom_guard::{Consent, Refusal, claim_block_device};
@@ -72,12 +73,12 @@ pub(crate) fn make_dir(site: &mut Site<'_, '_>, dir: &Path) -> Result<(), SetupE
     if site.is_dry() {
         return Ok(());
     }
-    let change = SetupChange::Directory { path: dir.to_owned() };
-    let step = site.intend(change.clone())?;
+    let change = |at| SetupChange::Directory { path: dir.to_owned(), at };
+    let step = site.intend(change(file_at::note(site.root, dir)))?;
     site.fault("before mkdir");
     DirBuilder::new().mode(0o700).create(dir).map_err(io_at("make", dir))?;
     site.fault("after mkdir");
-    site.made(step, change)
+    site.made(step, change(file_at::note(site.root, dir)))
 }
 
 /// A loop device over a new file, every byte of which is written: a hole would be filled by the first write, and the
@@ -106,8 +107,8 @@ fn make_file(site: &mut Site<'_, '_>, path: &Path, size_bytes: u64) -> Result<()
         site.outline.written_bytes += size_bytes;
         return Ok(());
     }
-    let change = SetupChange::LoopFile { path: path.to_owned(), size_bytes };
-    let step = site.intend(change.clone())?;
+    let change = |at| SetupChange::LoopFile { path: path.to_owned(), size_bytes, at };
+    let step = site.intend(change(file_at::note(site.root, path)))?;
     site.note(&line);
     site.fault("before making a file");
     let mut options = OpenOptions::new();
@@ -119,7 +120,7 @@ fn make_file(site: &mut Site<'_, '_>, path: &Path, size_bytes: u64) -> Result<()
         Some(error) => io_at("write", path)(error),
     })?;
     site.fault("after filling a file");
-    site.made(step, change)
+    site.made(step, change(file_at::note(site.root, path)))
 }
 
 /// None as an error when somebody asked for the end.
@@ -153,7 +154,9 @@ fn attach(
         call = call.arg("--partscan");
     }
     let call = call.arg(&word);
-    let step = site.intend(SetupChange::Loop { path: path.to_owned(), name: None })?;
+    let at = file_at::note(site.root, path);
+    let change = |name| SetupChange::Loop { path: path.to_owned(), name, at: at.clone() };
+    let step = site.intend(change(None))?;
     let shown = site.run(&call)?;
     if site.is_dry() {
         // Which one it will be shows only then.
@@ -169,8 +172,7 @@ fn attach(
     }
     let shown = PathBuf::from(shown.trim());
     let device = site.device(&shown)?;
-    let name = Some(device.name.clone());
-    site.made(step, SetupChange::Loop { path: path.to_owned(), name })?;
+    site.made(step, change(Some(device.name.clone())))?;
     if device.id != word {
         let text =
             format!("{} shows {}, not {word}: somebody is changing it", device.name, device.id);

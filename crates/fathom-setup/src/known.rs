@@ -5,7 +5,6 @@ use fathom_inspect::identity;
 use fathom_model::change::Change;
 use fathom_model::change::setup::SetupChange;
 use fathom_sys::blkdev;
-use fathom_sys::devno::DevNo;
 use fathom_sys::probe::{self, Signature};
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
@@ -97,14 +96,6 @@ pub(crate) fn signatures(path: &Path) -> io::Result<Vec<Signature>> {
     let file = blkdev::open_to_look(path, false)?;
     let size_bytes = blkdev::size_bytes(&file)?;
     probe::signatures(&file, size_bytes)
-}
-
-/// The device that answers to an identifier now, whatever its name.
-pub(crate) fn by_id(root: &SysRoot, id: &str) -> Option<BlockDir> {
-    let numbers = root.names("sys/dev/block");
-    let mut devices = numbers.iter().filter_map(|name| name.parse::<DevNo>().ok());
-    let found = devices.find(|devno| identity::device_id(root, *devno).is_meant_by(id))?;
-    BlockDir::by_devno(root, found)
 }
 
 /// The arrays with that UUID, by whatever name, also those that were assembled only in part. `name` with members of these

@@ -103,6 +103,8 @@ pub enum Undo {
     },
     /// The device is away; it stays in the journal for when it is back.
     Gone(String),
+    /// It was made where paths meant something else, and is not found here; it stays in the journal.
+    NotHere(String),
     /// It did not survive the boot; noted in the journal.
     Rebooted,
     /// It could not be taken back, with the reason and the cure; it stays in the journal.

@@ -8,12 +8,13 @@ use crate::known::{self, Known, is_same_uuid};
 use crate::tools::{Call, Tools};
 use crate::volume;
 use fathom_guard::changes::ChangeLog;
+use fathom_guard::file_at::{self, Found};
 use fathom_guard::relations::devices_of_mount;
 use fathom_guard::{Consent, Protected, claim_ours};
 use fathom_inspect::identity;
-use fathom_model::change::Change;
 use fathom_model::change::setup::{BuiltOn, SetupChange};
-use fathom_sys::mounts::Mount;
+use fathom_model::change::{Change, FileAt};
+use fathom_sys::mounts;
 use fathom_sys::process;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysfs_block::BlockDir;
@@ -22,7 +23,7 @@ use fathom_sys::{devno::DevNo, loopdev, openers};
 use std::fmt::Write;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(crate) struct Undoing<'a> {
     known: Known,
     protected: Protected,
     tools: Tools,
+    /// Paths mean here what they meant when it was made.
+    has_same_paths: bool,
     note: &'a mut dyn FnMut(&str),
 }
 
@@ -45,15 +48,21 @@ impl<'a> Undoing<'a> {
         // The store lies beside the journal.
         let protected = Protected { store_path: log.path().to_owned() };
         let known = Known::of(log);
-        Self { root, log, known, protected, tools: Tools::default(), note }
+        let has_same_paths = log.shares_paths(root);
+        Self { root, log, known, protected, tools: Tools::default(), has_same_paths, note }
     }
 
     /// Takes it back.
     pub fn take_back(&mut self, change: &SetupChange) -> Undo {
         match change {
-            SetupChange::Directory { path } => self.directory(path),
-            SetupChange::LoopFile { path, size_bytes } => self.loop_file(path, *size_bytes),
-            SetupChange::Loop { path, .. } => self.loop_device(path),
+            SetupChange::Directory { path, at } => match self.found(path, at.as_ref()) {
+                Ok(path) => self.directory(&path),
+                Err(undo) => undo,
+            },
+            SetupChange::LoopFile { path, size_bytes, at } => {
+                self.loop_file(path, *size_bytes, at.as_ref())
+            }
+            SetupChange::Loop { path, at, .. } => self.loop_device(path, at.as_ref()),
             SetupChange::Table { device_id, name, guid, partitions } => {
                 self.table(device_id, name, guid, partitions)
             }
@@ -103,10 +112,13 @@ impl<'a> Undoing<'a> {
         Undo::Failed(if said.is_empty() { format!("{}: no effect", call.line()) } else { said })
     }
 
+    fn is_same_boot(&self) -> bool {
+        process::boot_id(self.root).is_some_and(|boot| boot == self.log.boot_id())
+    }
+
     /// Something that no boot survives is not there.
     fn not_there(&self) -> Undo {
-        let boot = process::boot_id(self.root).unwrap_or_default();
-        if self.log.boot_id() == boot { Undo::AlreadyBack } else { Undo::Rebooted }
+        if self.is_same_boot() { Undo::AlreadyBack } else { Undo::Rebooted }
     }
 
     fn directory(&mut self, path: &Path) -> Undo {
@@ -123,10 +135,31 @@ impl<'a> Undoing<'a> {
         }
     }
 
-    fn loop_file(&mut self, path: &Path, size_bytes: u64) -> Undo {
-        if let Some(device) = self.loop_over(path) {
+    /// Where a path of the journal leads to here.
+    fn found(&self, path: &Path, at: Option<&FileAt>) -> Result<PathBuf, Undo> {
+        if self.has_same_paths {
+            return Ok(path.to_owned());
+        }
+        match file_at::find(self.root, path, at, self.is_same_boot()) {
+            Found::At(path) => Ok(path),
+            Found::Nothing => Err(Undo::AlreadyBack),
+            Found::Unknown => Err(Undo::NotHere(match at {
+                Some(FileAt { device, inside: Some(inside), .. }) => {
+                    format!("it was {} on filesystem {device}", inside.display())
+                }
+                _ => "nothing else is known of it".to_owned(),
+            })),
+        }
+    }
+
+    fn loop_file(&mut self, path: &Path, size_bytes: u64, at: Option<&FileAt>) -> Undo {
+        if let Some(device) = self.loop_over(&self.backing(path, at)) {
             return Undo::Failed(format!("{} is still shown by /dev/{device}", path.display()));
         }
+        let path = &match self.found(path, at) {
+            Ok(path) => path,
+            Err(undo) => return undo,
+        };
         if let Some(theirs) = self.theirs_in_file(path, size_bytes) {
             return theirs;
         }
@@ -140,17 +173,40 @@ impl<'a> Undoing<'a> {
         }
     }
 
-    /// The loop device that shows the file, or showed it before it was removed.
-    fn loop_over(&self, path: &Path) -> Option<String> {
-        let removed = format!("{} (deleted)", path.display());
-        let shows = |device: &loopdev::LoopDevice| {
-            device.backing_path.as_deref().is_some_and(|b| b == path || b == Path::new(&removed))
-        };
-        loopdev::attached(self.root).into_iter().find(shows).map(|device| device.name)
+    fn backing(&self, path: &Path, at: Option<&FileAt>) -> Backing {
+        let inode = at.and_then(|at| Some((at.device.parse().ok()?, at.inode?)));
+        Backing { path: path.to_owned(), inode, has_same_paths: self.has_same_paths }
     }
 
-    fn loop_device(&mut self, path: &Path) -> Undo {
-        let Some(name) = self.loop_over(path) else { return self.not_there() };
+    /// The loop device that shows the file, or showed it before it was removed.
+    fn loop_over(&self, backing: &Backing) -> Option<String> {
+        let mut attached = loopdev::attached(self.root).into_iter();
+        attached.find(|device| backing.is_shown_by(device)).map(|device| device.name)
+    }
+
+    /// True when the identifier means the device, that of a loop device also where its file has another path than here.
+    fn means(&self, devno: DevNo, id: &str) -> bool {
+        let is_shown = || {
+            let device = loopdev::by_devno(self.root, devno);
+            let noted = (0..).map_while(|step| self.log.entry(step)).find_map(|entry| match &entry
+                .change
+            {
+                Change::Setup(SetupChange::Loop { path, at, .. }) if path == Path::new(id) => {
+                    Some(self.backing(path, at.as_ref()))
+                }
+                _ => None,
+            });
+            device.zip(noted).is_some_and(|(device, noted)| noted.is_shown_by(&device))
+        };
+        let is_path = id.starts_with('/') && !self.has_same_paths;
+        (is_path && is_shown())
+            || ((!is_path || self.log.maker().has_same_root(self.root))
+                && identity::device_id(self.root, devno).is_meant_by(id))
+    }
+
+    fn loop_device(&mut self, path: &Path, at: Option<&FileAt>) -> Undo {
+        let backing = self.backing(path, at);
+        let Some(name) = self.loop_over(&backing) else { return self.not_there() };
         let disk = BlockDir::by_name(self.root, &name);
         let users: Vec<String> = disk
             .iter()
@@ -162,24 +218,28 @@ impl<'a> Undoing<'a> {
             return Undo::Failed(format!("/dev/{name} is still used by {}", users.join(", ")));
         }
         let call = Call::new("losetup", ["--detach".to_owned(), format!("/dev/{name}")]);
-        let removed = format!("{} (deleted)", path.display());
-        let path = path.to_owned();
         self.run_until_gone(&call, move |root| {
-            let shown = |d: &loopdev::LoopDevice| d.backing_path.clone().unwrap_or_default();
-            let attached = loopdev::attached(root);
-            !attached.iter().any(|d| shown(d) == path || shown(d) == Path::new(&removed))
+            !loopdev::attached(root).iter().any(|device| backing.is_shown_by(device))
         })
     }
 
     fn mount(&mut self, mount_point: &Path, device_id: &str) -> Undo {
-        let Some(mount) = crate::mounting::mount_at_point(self.root, mount_point) else {
-            return self.not_there();
+        let found = if self.has_same_paths {
+            crate::mounting::mount_at_point(self.root, mount_point)
+        } else {
+            let own = mounts::own_mounts(self.root);
+            own.into_iter().rfind(|mount| is_same_end(&mount.mount_point, mount_point))
         };
-        let is_ours = |root: &SysRoot, mount: &Mount| {
-            let is_meant = |devno: &DevNo| identity::device_id(root, *devno).is_meant_by(device_id);
-            devices_of_mount(root, mount).iter().any(is_meant)
+        let Some(mount) = found else {
+            if self.has_same_paths || self.log.maker().mounts_are_gone(self.root) {
+                return self.not_there();
+            }
+            let what = "it is mounted in a namespace in which processes run: fathom restore there";
+            return Undo::NotHere(what.to_owned());
         };
-        if !is_ours(self.root, &mount) {
+        let mount_point = &mount.mount_point;
+        let devices = devices_of_mount(self.root, &mount);
+        if !devices.iter().any(|devno| self.means(*devno, device_id)) {
             let found = format!("{} is mounted at {}", mount.source, mount_point.display());
             return Undo::ChangedBySomebody { found };
         }
@@ -187,7 +247,8 @@ impl<'a> Undoing<'a> {
         let point = mount_point.to_owned();
         let is_gone = |root: &SysRoot| {
             let mount = crate::mounting::mount_at_point(root, &point);
-            mount.is_none_or(|mount| !is_ours(root, &mount))
+            let is_ours = |devno: &DevNo| devices.contains(devno);
+            mount.is_none_or(|mount| !devices_of_mount(root, &mount).iter().any(is_ours))
         };
         match self.run_until_gone(&call, is_gone) {
             Undo::Failed(said) => Undo::Failed(format!("{said}{}", users_of(self.root, &point))),
@@ -225,10 +286,8 @@ impl<'a> Undoing<'a> {
 
     fn crypt(&mut self, name: &str, device_id: &str) -> Undo {
         let Some(device) = known::mapped(self.root, name) else { return self.not_there() };
-        let is_ours = |slave: &BlockDir| {
-            let id = slave.devno().map(|devno| identity::device_id(self.root, devno));
-            id.is_some_and(|id| id.is_meant_by(device_id))
-        };
+        let is_ours =
+            |slave: &BlockDir| slave.devno().is_some_and(|devno| self.means(devno, device_id));
         let has_our_kind = device.text("dm/uuid").is_some_and(|uuid| uuid.starts_with("CRYPT-"));
         if !has_our_kind || !device.slaves().iter().all(is_ours) {
             let found = format!("{name} is another device by now");
@@ -481,6 +540,38 @@ impl<'a> Undoing<'a> {
     }
 }
 
+/// The file of a loop device of ours.
+#[derive(Debug, Clone)]
+struct Backing {
+    path: PathBuf,
+    /// Its filesystem and inode, where they were noted.
+    inode: Option<(DevNo, u64)>,
+    has_same_paths: bool,
+}
+
+impl Backing {
+    /// True for the loop device that shows it, or showed it before it was removed.
+    fn is_shown_by(&self, device: &loopdev::LoopDevice) -> bool {
+        let Some(shown) = &device.backing_path else { return false };
+        let text = shown.to_string_lossy();
+        let shown = Path::new(text.strip_suffix(" (deleted)").unwrap_or(&text));
+        if self.has_same_paths {
+            return shown == self.path;
+        }
+        let is_it = self.inode.is_none_or(|inode| device.backing_inode == Some(inode));
+        is_it && is_same_end(shown, &self.path)
+    }
+}
+
+/// True for paths of which the last two names are the same: the directory of a run is named after that, wherever it is seen.
+fn is_same_end(a: &Path, b: &Path) -> bool {
+    let end = |path: &Path| {
+        let dir = path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
+        dir.zip(path.file_name().map(ToOwned::to_owned))
+    };
+    end(a).is_some() && end(a) == end(b)
+}
+
 /// Of two parts of one change, what is to be said of both.
 fn worse(a: Undo, b: Undo) -> Undo {
     let rank = |undo: &Undo| match undo {
@@ -488,8 +579,9 @@ fn worse(a: Undo, b: Undo) -> Undo {
         Undo::Rebooted => 1,
         Undo::Restored => 2,
         Undo::Gone(_) => 3,
-        Undo::ChangedBySomebody { .. } => 4,
-        Undo::Failed(_) => 5,
+        Undo::NotHere(_) => 4,
+        Undo::ChangedBySomebody { .. } => 5,
+        Undo::Failed(_) => 6,
     };
     if rank(&b) > rank(&a) { b } else { a }
 }

@@ -211,21 +211,37 @@ pub fn boot_id(root: &SysRoot) -> Option<String> {
     root.text("proc/sys/kernel/random/boot_id")
 }
 
-fn machine(root: &SysRoot) -> String {
+/// The machine: machine-id and host name, since clones share the former.
+#[must_use]
+pub fn machine(root: &SysRoot) -> String {
     let id = root.text("etc/machine-id").unwrap_or_default();
     let host = root.text("proc/sys/kernel/hostname").unwrap_or_default();
     format!("{id}/{host}")
 }
 
 fn pid_namespace(root: &SysRoot) -> String {
-    let link = root.link(Path::new("proc/self/ns/pid"));
+    namespace(root, "pid")
+}
+
+/// A namespace of this process by its kind, as `/proc` names it: `mnt:[4026531832]`. Empty when the kernel has none.
+#[must_use]
+pub fn namespace(root: &SysRoot, kind: &str) -> String {
+    let link = root.link(Path::new("proc/self/ns").join(kind));
     link.map(|link| link.display().to_string()).unwrap_or_default()
+}
+
+/// Device and inode of the root directory of this process, which no other directory of this boot has.
+#[must_use]
+pub fn root_directory(root: &SysRoot) -> String {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(root.path(""));
+    meta.map(|meta| format!("{}:{}", meta.dev(), meta.ino())).unwrap_or_default()
 }
 
 /// The process namespace of the machine itself, in every boot.
 pub const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Whether no process of a process namespace is left, as `/proc` names one: `pid:[4026532281]`. While a process runs in it, its name is
+/// Whether no process of a namespace is left, as `/proc` names one: `pid:[4026532281]`. While a process runs in it, its name is
 /// not given to another.
 ///
 /// # Errors
@@ -234,8 +250,9 @@ pub fn is_namespace_gone(root: &SysRoot, namespace: &str) -> Result<bool, &'stat
     if let Some(blind) = crate::openers::blindness(root) {
         return Err(blind);
     }
+    let kind = namespace.split(':').next().unwrap_or_default();
     let is_there = |pid: &u32| {
-        let link = root.link(Path::new(&format!("proc/{pid}/ns/pid")));
+        let link = root.link(Path::new(&format!("proc/{pid}/ns/{kind}")));
         link.is_some_and(|link| link.as_os_str() == namespace)
     };
     let pids = std::fs::read_dir(root.path("proc")).map_err(|_| "/proc cannot be listed")?;

@@ -7,8 +7,9 @@ use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_base::units::format_size;
 use fathom_guard::changes::{ChangeLog, Step};
-use fathom_model::change::Change;
+use fathom_guard::file_at::{self, Found};
 use fathom_model::change::machine::MachineChange;
+use fathom_model::change::{Change, FileAt};
 use fathom_model::plan::Prepare;
 use fathom_sys::child;
 use fathom_sys::counters;
@@ -45,6 +46,7 @@ pub(crate) fn prepare(
                 area: area.path.clone(),
                 priority: area.priority,
                 discard: swap::discard(root, &area.path).ok().flatten().map(str::to_owned),
+                at: file_at::note(root, &area.path),
             };
             let step = log.intend(Change::Machine(change.clone()))?;
             log.fault_point("before swapoff");
@@ -379,11 +381,20 @@ pub(crate) fn undo(
     let outcome = match change {
         // A boot ends programs, starts services, and switches on what /etc/fstab names.
         _ if !is_same_boot => Outcome::Rebooted,
-        MachineChange::SwapOff { area, priority, discard } => {
-            swap_on(root, log, area, (*priority, discard.as_deref()))
+        MachineChange::SwapOff { area, priority, discard, at } => {
+            swap_on(root, log, (area, at.as_ref()), (*priority, discard.as_deref()))
+        }
+        MachineChange::ServiceStopped { .. }
+            if !log.shares_paths(root) && !log.maker().has_same_root(root) =>
+        {
+            Outcome::NotHere("a service of that name may be another one here".to_owned())
         }
         MachineChange::ServiceStopped { unit } => start_service(log, unit),
         MachineChange::Governor { set, before } => governors_back(root, log, set, before, force),
+        MachineChange::MemoryGroup { dir, .. } if !log.shares_paths(root) && !dir.exists() => {
+            let name = dir.file_name().unwrap_or_default().to_string_lossy();
+            Outcome::NotHere(format!("find /sys/fs/cgroup -name {name} says where it is, if it is"))
+        }
         MachineChange::MemoryGroup { dir, before } => memory_group::undo(log, dir, before),
         MachineChange::Program { .. } => {
             log.fault_point("before a program is ended");
@@ -399,10 +410,26 @@ pub(crate) fn undo(
 fn swap_on(
     root: &SysRoot,
     log: &ChangeLog,
-    area: &Path,
+    (area, at): (&Path, Option<&FileAt>),
     (priority, discard): (i32, Option<&str>),
 ) -> Outcome {
-    let is_on = || swap::areas(root).iter().any(|on| on.path == *area);
+    let found = match at {
+        _ if log.shares_paths(root) => Found::At(area.to_owned()),
+        Some(at) => file_at::find(root, area, Some(at), true),
+        None => Found::Unknown,
+    };
+    let Found::At(area) = found else {
+        return Outcome::NotHere("the kernel lists areas in /proc/swaps".to_owned());
+    };
+    let own = file_at::note(root, &area);
+    let is_on = || {
+        let is_own = |on: &Area| {
+            let is_same =
+                |own| file_at::note(root, &on.path).is_some_and(|on| file_at::is_same(&on, own));
+            on.path == area || own.as_ref().is_some_and(is_same)
+        };
+        swap::areas(root).iter().any(is_own)
+    };
     if is_on() {
         return Outcome::AlreadyBack;
     }
@@ -410,7 +437,7 @@ fn swap_on(
         return Outcome::Gone(format!("swap area {} does not exist any more", area.display()));
     }
     log.fault_point("before swapon");
-    let done = swap::on(area, priority, discard);
+    let done = swap::on(&area, priority, discard);
     log.fault_point("after swapon");
     match done {
         Ok(()) if is_on() => Outcome::Restored,
@@ -418,7 +445,7 @@ fn swap_on(
         Err(error) => Outcome::Failed(format!(
             "swap on {} cannot be switched on: {error}; try: swapon {}",
             area.display(),
-            shell::path(area)
+            shell::path(&area)
         )),
     }
 }

@@ -1,5 +1,6 @@
 //! What an experiment changed about the machine as a whole, with what is needed to take it back.
 
+use super::FileAt;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -16,6 +17,9 @@ pub enum MachineChange {
         /// With which word for discarding it was on, such as `discard=once`; none without one, and where nobody knows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         discard: Option<String>,
+        /// Where the area is; none in journals of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<FileAt>,
     },
     /// A service was stopped.
     ServiceStopped {

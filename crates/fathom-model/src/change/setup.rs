@@ -1,5 +1,6 @@
 //! Things that were built, with what is needed to take them down again, and nothing else.
 
+use super::FileAt;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -20,6 +21,9 @@ pub enum SetupChange {
     Directory {
         /// Absolute path.
         path: PathBuf,
+        /// Where that is; none in journals of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<FileAt>,
     },
     /// The file of a loop device; removed.
     LoopFile {
@@ -27,6 +31,9 @@ pub enum SetupChange {
         path: PathBuf,
         /// Its size.
         size_bytes: u64,
+        /// Where that is; none in journals of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<FileAt>,
     },
     /// A loop device over such a file; detached.
     Loop {
@@ -34,6 +41,9 @@ pub enum SetupChange {
         path: PathBuf,
         /// Its kernel name, once it is known.
         name: Option<String>,
+        /// Where the file is; none in journals of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<FileAt>,
     },
     /// A partition table on a device that was blank before; the partitions and the table are removed.
     Table {
@@ -123,7 +133,7 @@ impl SetupChange {
     #[must_use]
     pub fn summary(&self) -> String {
         match self {
-            Self::Directory { path } => format!("directory {}", path.display()),
+            Self::Directory { path, .. } => format!("directory {}", path.display()),
             Self::LoopFile { path, .. } => format!("file {}", path.display()),
             Self::Loop { path, .. } => format!("loop device over {}", path.display()),
             Self::Table { name, .. } => format!("partition table on {name}"),

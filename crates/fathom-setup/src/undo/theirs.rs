@@ -11,7 +11,6 @@ use fathom_model::change::Change;
 use fathom_model::change::setup::SetupChange;
 use fathom_sys::blkdev;
 use fathom_sys::probe::{self, table};
-use fathom_sys::process;
 use fathom_sys::sysfs_block::BlockDir;
 use std::fs::{self, File};
 use std::path::Path;
@@ -42,7 +41,7 @@ impl Undoing<'_> {
         let mapped = device.text("dm/name");
         let further = old::in_partitions(device);
         let places: Vec<u64> = found.iter().chain(&further).map(|place| place.0).collect();
-        let is_same_boot = process::boot_id(self.root).is_some_and(|id| id == self.log.boot_id());
+        let is_same_boot = self.is_same_boot();
         (0..).map_while(|step| self.log.entry(step)).any(|entry| match &entry.change {
             Change::Setup(SetupChange::OldData { name, since_s, blocks: None, .. }) => {
                 (name == device.name() || Some(name) == mapped.as_ref())
@@ -141,7 +140,10 @@ impl Undoing<'_> {
     /// size that carries our UUID is it, when no more carry it than we wrote it to. A device that has an identifier of its own
     /// is found by that or not at all: what else carries our UUID is a copy, which is somebody's.
     pub(super) fn find(&self, id: &str, uuid: &str, most: usize) -> Option<BlockDir> {
-        let named = known::by_id(self.root, id);
+        let numbers = self.root.names("sys/dev/block");
+        let mut numbers = numbers.iter().filter_map(|name| name.parse().ok());
+        let named = numbers.find(|devno| self.means(*devno, id));
+        let named = named.and_then(|devno| BlockDir::by_devno(self.root, devno));
         let named = named.filter(|device| self.stands_on_ours(device, id));
         let Some(size_bytes) = size_in_name(id) else { return named };
         let carries = |device: &BlockDir| {
@@ -179,9 +181,9 @@ impl Undoing<'_> {
     /// False for an array or a partition of ours, by its identifier, that lies on a copy of the devices on which it was made.
     pub(super) fn stands_on_ours(&self, device: &BlockDir, id: &str) -> bool {
         let is_one_of = |below: &BlockDir, ids: &[&str]| {
-            let id = below.devno().map(|devno| identity::device_id(self.root, devno));
-            id.is_none_or(|id| {
-                let is_meant = ids.iter().any(|known| id.is_meant_by(known));
+            below.devno().is_none_or(|devno| {
+                let id = identity::device_id(self.root, devno);
+                let is_meant = ids.iter().any(|known| self.means(devno, known));
                 let is_nameless = id.kind == DeviceIdKind::NameSizeSequence;
                 (is_meant && self.stands_on_ours(below, &id.text)) || is_nameless
             })

@@ -66,7 +66,9 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
 fn exit_of(reports: &[Report]) -> Exit {
     let of = |report: &Report| match report.outcome {
         Outcome::Failed(_) => Exit::TargetIo,
-        Outcome::ChangedBySomebody(_) | Outcome::Elsewhere(_) => Exit::Refused,
+        Outcome::ChangedBySomebody(_) | Outcome::Elsewhere(_) | Outcome::NotHere(_) => {
+            Exit::Refused
+        }
         Outcome::Away(_) => Exit::Missing,
         _ => Exit::Done,
     };

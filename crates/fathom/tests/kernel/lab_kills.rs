@@ -16,16 +16,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_killed_with_settings", &needs, with_settings),
         kernel_test("lab_killed_with_setups", &needs, with_setups),
         kernel_test("lab_killed_until_done", &needs, until_done),
-        kernel_test(
-            "lab_killed_in_a_container",
-            &[FathomBinary, FsOnLoop(FsKind::Ext4), Tool("unshare")],
-            in_a_container,
-        ),
         kernel_test("lab_signals", &[FathomBinary, FsOnLoop(FsKind::Ext4), Tool("kill")], signals),
     ]
 }
 
-const READ: &str =
+pub const READ: &str =
     "[[workload]]\nuse = 'randread'\nduration = '50ms'\nwarmup = '0s'\nsize = '4M'\n";
 
 /// Runs a command with a fault; its exit code.
@@ -98,45 +93,6 @@ fn with_settings() {
     let look = || machine(&sandbox, &[fs.device()]);
     kill_and_restore(&file, &sandbox, &[p(fs.dir()), "--seed=3"], &look, sample(24, 600));
     sandbox.nothing_left(&[fs.dir()]);
-}
-
-/// Killed with its process namespace: from outside nobody can tell that it is dead, and what it set is in force. That is said by
-/// everything that looks, until it is put back.
-fn in_a_container() {
-    let sandbox = Sandbox::new();
-    let fs = mounted(FsKind::Ext4, &[], "");
-    let before = machine(&sandbox, &[fs.device()]);
-    let text = format!("{READ}[knobs]\nblock.nr_requests = 48\n[design]\nblocks = 1\n");
-    let file = plan(&sandbox, "inside", &text);
-    let args = ["lab", p(&file), p(fs.dir()), "--new", "--seed=3"];
-    let names = points(&sandbox, &args);
-    let number = 1 + names.iter().position(|name| name == "before a measurement").unwrap();
-    run(|| {
-        let shell = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", "\"$0\" \"$@\"; :"];
-        let mut command = sandbox.command_by(&shell, &args);
-        command.env("FATHOM_FAULT", format!("kill:{number}"));
-        command
-    });
-    let requests = Path::new("/sys/block").join(fs.device().name()).join("queue/nr_requests");
-    assert_eq!(fs::read_to_string(&requests).unwrap().trim(), "48");
-    let refused = sandbox.run(&["restore"]);
-    assert_eq!(refused.code, 3, "{refused:?}");
-    assert!(
-        refused.stdout.contains("restore --force") && refused.stdout.contains("0 of 1 changes"),
-        "{refused:?}"
-    );
-    let listed = sandbox.run(&["restore", "--list"]);
-    assert!(listed.stdout.contains("container") && listed.stdout.contains("--force"), "{listed:?}");
-    let measured = sandbox.run(&["run", "randread", "null:", "duration=20ms", "warmup=0s"]);
-    assert!(measured.stderr.contains("fathom restore --force"), "{measured:?}");
-    let forced = sandbox.run(&["restore", "--force"]);
-    // In a container nobody can see that the other one is gone.
-    if fs::read_link("/proc/self/ns/pid").is_ok_and(|own| own == Path::new("pid:[4026531836]")) {
-        assert_eq!(forced.code, 0, "{forced:?}");
-        assert_same(&before, &machine(&sandbox, &[fs.device()]), "after restore --force");
-    } else {
-        assert_eq!(forced.code, 3, "{forced:?}");
-    }
 }
 
 fn with_setups() {

@@ -30,6 +30,7 @@ mod import;
 mod kept_edits;
 mod knobs;
 mod lab;
+mod lab_containers;
 mod lab_grid;
 mod lab_holds;
 mod lab_in_use;
@@ -119,6 +120,7 @@ fn runs() -> Vec<Trial> {
 fn others() -> Vec<Trial> {
     let mut trials = lab_plans::trials();
     trials.extend(lab::trials());
+    trials.extend(lab_containers::trials());
     trials.extend(lab_in_use::trials());
     trials.extend(lab_kills::trials());
     trials.extend(lab_holds::trials());

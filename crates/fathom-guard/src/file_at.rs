@@ -1,0 +1,122 @@
+//! Files, directories and devices that are to be found again from another mount namespace, such as after a container.
+
+use fathom_model::change::FileAt;
+use fathom_sys::devno::DevNo;
+use fathom_sys::mounts;
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Where a path leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// It is here.
+    At(PathBuf),
+    /// Its place is visible here, and empty.
+    Nothing,
+    /// Its place is not visible here.
+    Unknown,
+}
+
+fn device(meta: &Metadata) -> String {
+    DevNo::from_raw(meta.dev()).to_string()
+}
+
+/// Where something is, or is about to be made; none when not even its directory is there.
+#[must_use]
+pub fn note(root: &SysRoot, path: &Path) -> Option<FileAt> {
+    let above = path.parent()?.canonicalize().ok()?;
+    let meta = fs::symlink_metadata(path).ok();
+    if let Some(meta) = meta.as_ref().filter(|meta| meta.file_type().is_block_device()) {
+        let device = DevNo::from_raw(meta.rdev()).to_string();
+        return Some(FileAt { device, inode: None, inside: None });
+    }
+    let mounts = mounts::own_mounts(root);
+    let inside = mounts::mount_of(&mounts, &above).and_then(|mount| {
+        let dir = mount.root.join(above.strip_prefix(&mount.mount_point).ok()?);
+        Some(dir.join(path.file_name()?))
+    });
+    let inode = meta.as_ref().map(MetadataExt::ino);
+    let meta = meta.or_else(|| fs::metadata(&above).ok())?;
+    Some(FileAt { device: device(&meta), inode, inside })
+}
+
+/// True when both mean the same file or device, by whatever paths.
+#[must_use]
+pub fn is_same(a: &FileAt, b: &FileAt) -> bool {
+    a.device == b.device && a.inode == b.inode && (a.inode.is_some() || a.inside == b.inside)
+}
+
+/// Finds it again by what was noted of it, and nothing else in its place. Where nothing was noted, and of another boot, whose numbers
+/// mean nothing here, by its path, in which there must be a name that nobody else gives.
+#[must_use]
+pub fn find(root: &SysRoot, path: &Path, at: Option<&FileAt>, is_same_boot: bool) -> Found {
+    let number = at.filter(|_| is_same_boot).map(|at| at.device.as_str());
+    let is_it = |candidate: &Path| {
+        fs::symlink_metadata(candidate).is_ok_and(|meta| {
+            at.and_then(|at| at.inode).is_none_or(|inode| inode == meta.ino())
+                && number.is_none_or(|number| number == device(&meta))
+        })
+    };
+    let (Some(at), Some(number)) = (at, number) else {
+        return if is_it(path) { Found::At(path.to_owned()) } else { Found::Unknown };
+    };
+    let Some(inside) = &at.inside else {
+        let devno = number.parse::<DevNo>().ok();
+        let found = devno.and_then(|devno| BlockDir::by_devno(root, devno));
+        return found.map_or(Found::Unknown, |device| Found::At(device.dev_path().into()));
+    };
+    if is_it(path) {
+        return Found::At(path.to_owned());
+    }
+    let own = mounts::own_mounts(root);
+    let seen = own.iter().zip(mounts::hidden(&own)).filter(|(_, is_hidden)| !is_hidden);
+    let mut is_visible = false;
+    for (mount, _) in seen {
+        // Subvolumes have numbers of their own. Others may not answer, and are not asked.
+        let has_several = mount.fs_type == "btrfs" && number.starts_with("0:");
+        let Ok(rest) = inside.strip_prefix(&mount.root) else { continue };
+        if mount.devno.to_string() != number && !has_several {
+            continue;
+        }
+        let candidate = mount.mount_point.join(rest);
+        if is_it(&candidate) {
+            return Found::At(candidate);
+        }
+        let nearest = candidate.ancestors().find_map(|path| fs::symlink_metadata(path).ok());
+        is_visible |= nearest.is_some_and(|meta| device(&meta) == number);
+    }
+    // A number without a device may be another filesystem's by now.
+    if is_visible && !number.starts_with("0:") { Found::Nothing } else { Found::Unknown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_found_and_nothing_else_in_its_place() {
+        let (root, dir) = (SysRoot::live(), tempfile::tempdir().expect("a directory"));
+        let path = dir.path().join("file");
+        let before = note(&root, &path).expect("its directory is there");
+        assert_eq!((before.inode, note(&root, &path.join("deeper"))), (None, None));
+        fs::write(&path, "").expect("is made");
+        let made = note(&root, &path).expect("it is there");
+        assert!(made.inode.is_some() && made.inside == before.inside && !is_same(&made, &before));
+        // By what it is, whatever the path means here; before it was made by its place.
+        let elsewhere = Path::new("/no/such/file");
+        for at in [&before, &made] {
+            assert_eq!(find(&root, elsewhere, Some(at), true), Found::At(path.clone()));
+        }
+        assert_eq!(find(&root, elsewhere, Some(&made), false), Found::Unknown);
+        assert_eq!(find(&root, elsewhere, None, true), Found::Unknown);
+        assert_eq!(find(&root, &path, Some(&made), false), Found::At(path.clone()));
+        let another = FileAt { inode: made.inode.map(|inode| inode + 1), ..made.clone() };
+        let nothing = if made.device.starts_with("0:") { Found::Unknown } else { Found::Nothing };
+        assert_eq!(find(&root, &path, Some(&another), true), nothing, "another in its place");
+        let away = FileAt { device: "4095:1".to_owned(), ..made };
+        assert_eq!(find(&root, &path, Some(&away), true), Found::Unknown);
+    }
+}
