@@ -107,7 +107,7 @@ fn dropped_at_layer(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defe
         .seen(file.clone(), WRITE_THROUGH)
         .seen(sysfs(first, "queue/write_cache"), WRITE_BACK)
         .because("fsync and journals above end while data is still in the caches of the drives; layers take over what was true when they were made, so a cache that was switched on later is missed")
-        .command("let flushes through", format!("echo 'write back' > {}", word(&file)))
+        .command("let flushes through (refused by one that was made while the drives had no cache)", format!("echo 'write back' > {}", word(&file)))
         .advise("then make the layer anew (stop and assemble, or deactivate and activate), so that it reads the drives again")
         .risking("programs that sync become slower; making the layer anew needs everything on it unmounted")
         .verified_by("fathom run commit DIR before and after: the rate falls to what the drives can really promise"),

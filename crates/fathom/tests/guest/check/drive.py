@@ -1,4 +1,4 @@
-"""A drive behind the kernel's own target for SCSI: what it says of itself stands in the file /run/NAME, one word and number a line."""
+"""A drive behind the kernel's own target for SCSI. What it says of itself stands in the file /run/NAME: words and numbers."""
 
 import mmap
 import os

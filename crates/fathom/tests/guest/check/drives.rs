@@ -31,7 +31,7 @@ pub fn trials() -> Vec<Trial> {
             let content = &detail(&look, "sda1")["content"]["filesystem"]["fs_type"];
             assert_eq!(content, "ext4");
         });
-    let ill = Family::new("check_health", &["python3"], ill_job)
+    let ill = Family::new("check_health", &["python3", "dmsetup"], ill_job)
         .test("healthy_drives", |report| {
             look(report, "healthy").lacks(&ILLNESSES);
         })
@@ -48,6 +48,16 @@ pub fn trials() -> Vec<Trial> {
             ]);
             let differs = look.defect("io-hints-differ").to_string();
             contains(&differs, &["physical blocks have 4096 B; the kernel uses 512 B"]);
+        })
+        .test("a_map_that_was_made_before_the_cache_was_known", |report| {
+            let layer = look(report, "layer");
+            let mut found = layer.found();
+            found.retain(|found| found.starts_with("flushes-dropped "));
+            assert_eq!(found, ["flushes-dropped /dev/dm-0"]);
+            let told = layer.defect("flushes-dropped").to_string();
+            contains(&told, &["refused by one that was made while", "then make the layer anew"]);
+            let said = &report.step("mended").stdout;
+            assert_eq!(said.lines().next(), Some("refused"), "the kernel takes it by now");
         })
         .test("drives_that_were_replaced", |report| {
             look(report, "mended").lacks(&ILLNESSES).lacks(&HIDDEN);
@@ -132,6 +142,8 @@ for drive in ata1 scsi2 ata3; do
     ln -s $core $loop/lun/lun_0/port
 done
 wait_for /dev/sda /dev/sdb /dev/sdc
+load dm_mod
+dmsetup create over --table '0 65536 linear /dev/sdc 0'
 ";
 
 const WELL: &str = "
@@ -152,12 +164,20 @@ echo $WELL celsius 59 used 89 code 11 qualifier 1 >scsi2
 glance
 ";
 
-/// The third drive is connected without the bridge, and what is advised for its cache is done.
+/// What is advised for the cache of the third drive is done; the map over it was made before.
+const LAYER: &str = "
+echo 'temporary write back' | tee /sys/class/block/sdc/device/scsi_disk/*/cache_type >&2
+glance
+";
+
+/// The third drive is connected without the bridge, and what is advised for the map is done.
 const MENDED: &str = "
 echo $WELL >ata1
 echo $WELL >scsi2
 echo $WELL >ata3
-echo 'temporary write back' | tee /sys/class/block/sdc/device/scsi_disk/*/cache_type >&2
+echo 'write back' >/sys/class/block/dm-0/queue/write_cache || echo refused
+dmsetup remove over
+dmsetup create over --table '0 65536 linear /dev/sdc 0'
 glance
 ";
 
@@ -171,6 +191,7 @@ fn ill_job(job: GuestJob) -> GuestJob {
         .step("healthy", "glance")
         .step("ill", ILL)
         .step("first_signs", FIRST_SIGNS)
+        .step("layer", LAYER)
         .step("mended", MENDED)
 }
 

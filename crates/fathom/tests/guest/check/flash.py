@@ -1,4 +1,4 @@
-"""An NVMe drive behind a port of this machine: what it says of itself stands in the file /run/played, one word and number a line."""
+"""An NVMe drive behind a port of this machine. What it says of itself stands in the file /run/played: words and numbers."""
 
 import socket
 import struct
