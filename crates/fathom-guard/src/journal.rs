@@ -1,9 +1,11 @@
 //! What fathom has made outside its own places, written down before it is made: `owned/ID.json` in the state directory.
 
+use crate::file_at;
 use crate::filesystem::FilesystemId;
 use crate::mark::{self, FileId, Seal};
 use crate::place::{self, FileRefusal, io_at};
 use fathom_base::order::Order;
+use fathom_model::change::FileAt;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::process::{self, Life, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
@@ -150,6 +152,9 @@ pub struct Entry {
     /// That file system; none in entries of older versions, and where nothing tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<FilesystemId>,
+    /// Where it is, in words that hold in every mount namespace; none in entries of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<FileAt>,
     /// Its identity; none until it was made.
     pub id: Option<FileId>,
     /// Whose it is.
@@ -172,6 +177,7 @@ impl Entry {
             path: path.to_owned(),
             mount_point: place::mount_point(root, path),
             filesystem: FilesystemId::of(root, path),
+            at: file_at::note(root, path),
             id: None,
             owner,
             kept: false,

@@ -3,11 +3,12 @@
 //! Only what is provably ours is removed: marked, or listed by inode and time of birth. What belongs to a living
 //! process, to another machine, or was kept stays. Doing it twice does no more than doing it once.
 
-use crate::filesystem::{self, Mounted};
-use crate::journal::{self, Kind, Record};
+use crate::file_at::{self, Found};
+use crate::filesystem::{self, FilesystemId, Mounted};
+use crate::journal::{self, Entry, Kind, Record};
 use crate::mark::{self, FileId, Manifest};
 use crate::ownership::{Evidence, Removal, remove_if_only_ours, remove_if_same, remove_own_dir};
-use crate::place::{FileRefusal, io_at};
+use crate::place::{self, FileRefusal, io_at};
 use crate::private;
 use crate::tree;
 use fathom_base::order::Order;
@@ -207,6 +208,9 @@ fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
         // Nothing is to be done about it, wherever its file system is.
         Mounted::Nothing | Mounted::Another if entry.kept => return Ok(Outcome::Kept),
         other => {
+            if let Some(found) = found_elsewhere(root, record) {
+                return remove(root, &found);
+            }
             return Ok(Outcome::NotMounted {
                 mount_point: entry.mount_point.clone(),
                 is_another: other == Mounted::Another,
@@ -243,6 +247,21 @@ fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
     };
     record.remove()?;
     Ok(outcome)
+}
+
+/// The entry with the path that it has here, when its owner had mounts of its own.
+fn found_elsewhere(root: &SysRoot, record: &Record) -> Option<Record> {
+    let Record { file, entry } = record;
+    let at = entry.at.as_ref().filter(|_| !entry.owner.shares_paths(root))?;
+    let is_same_boot = entry.owner.is_of_this_boot(root);
+    let Found::At(path) = file_at::find(root, &entry.path, Some(at), is_same_boot) else {
+        return None;
+    };
+    let mount_point = place::mount_point(root, &path);
+    let filesystem = FilesystemId::of(root, &path);
+    // What it is shows there; nothing is looked for once more.
+    let entry = Entry { mount_point, filesystem, path, at: None, ..entry.clone() };
+    Some(Record { file: file.clone(), entry })
 }
 
 /// The directory, the name in it, and what lies there; none when it is gone.

@@ -232,6 +232,7 @@ impl ControlGroup {
                 kind: Kind::ControlGroup { is_enabled_for_it: place.must_enable() },
                 mount_point: mount_point(&lab.root, &path),
                 filesystem: FilesystemId::of(&lab.root, &path),
+                at: fathom_guard::file_at::note(&lab.root, &path),
                 path: path.clone(),
                 id: None,
                 owner: Owner::current(&lab.root)?,
