@@ -275,6 +275,12 @@ impl OpenLoop {
         self.arrived - self.started
     }
 
+    /// How long the oldest of those has been due.
+    #[inline]
+    pub fn oldest_wait_ns(&self, now_ns: u64) -> u64 {
+        if self.backlog() == 0 { 0 } else { now_ns.saturating_sub(self.next.due_ns()) }
+    }
+
     /// Slots are free at `now_ns`: those that are due could have been started since.
     #[inline]
     pub fn look(&mut self, now_ns: u64) {

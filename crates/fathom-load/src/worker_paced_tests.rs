@@ -403,6 +403,20 @@ fn a_stop_makes_the_tail_that_arithmetic_demands() {
     }
 }
 
+/// Within one interval, so that no border of one shows it.
+#[test]
+fn what_a_stop_left_waiting_counts_also_where_there_is_a_place_for_all() {
+    let pairs = [("rate", "1000"), ("duration", "3s"), ("depth", "2048")];
+    let ran = run(&pairs, 1, |server| {
+        server.service_ns = 1000;
+        server.stop = Some((2 * SECOND_NS + 200_200_000, SECOND_NS / 2));
+    });
+    let open = ran.open.expect("open");
+    assert_eq!((open.due, open.not_started), (3000, 0));
+    assert!((495..=500).contains(&ran.backlog_max), "{}", ran.backlog_max);
+    assert!(ran.buffers.iter().all(|b| b.backlog_end <= 1), "nothing waits any more");
+}
+
 #[test]
 fn the_backlog_of_each_interval_is_noted() {
     let ran = run(&[("rate", "20000"), ("duration", "3s")], 1, |_| ());

@@ -16,6 +16,9 @@ const LOOK_AROUND_NS: u64 = 50_000_000;
 /// end too late by.
 const AWAKE_NS_MAX: u64 = 100_000;
 
+/// What starts within that time after it was due started in time.
+const IN_TIME_NS_MAX: u64 = 1_000_000;
+
 impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
     pub(super) fn open_loop(&mut self) -> Option<&mut OpenLoop> {
         match &mut self.pace {
@@ -32,6 +35,10 @@ impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
                 open.arrive(now_ns);
                 if !self.free.is_empty() {
                     open.look(now_ns);
+                }
+                // What starts right away has not waited; what fathom was late for has, also where there is a place for all of it.
+                if open.oldest_wait_ns(now_ns) > IN_TIME_NS_MAX {
+                    self.note_backlog();
                 }
                 let goes_on = self.fill_open(now_ns);
                 self.note_backlog();
