@@ -42,6 +42,8 @@ type Device<'a> = (&'a str, &'a DeviceCounts);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Its,
+    /// Unless others use them: what nobody is charged with is most of it.
+    PerhapsIts,
     Others,
     Unknown,
 }
@@ -56,8 +58,9 @@ enum Whose {
 /// - What was written beyond its own count, others have written, or it is metadata and journals of what it did. Up to
 ///   [`WRITES_EACH`] times what it wrote it may all be that: who commits a row of 100 bytes makes a filesystem write blocks, a
 ///   journal and its commit record. Beyond that, as after the removal of a tree, which is charged with nothing, it does not show.
-/// - Where at least half of all may be its own, the answer is about it; else it is others' where reads of others are at least half,
-///   and not known where writes are.
+/// - Where at least half of all is its own by its count, the answer is about it; else it is others' where reads of others are at least
+///   half. Where at least half may be its own by what a filesystem adds, the answer is about it unless others use the devices, and
+///   beyond that it is not known.
 /// - Where the kernel does not count it, nothing speaks against its being its own.
 ///
 /// The count of a process does not say on which device: what it moved elsewhere may be taken for what was moved here.
@@ -65,11 +68,12 @@ fn whose(own: &ApplicationSample, devices: &[Device<'_>]) -> Whose {
     let (read, written) = (bytes(devices, |c| c.reads), bytes(devices, |c| c.writes));
     let is_counted = own.asked_read_bytes != 0 || own.asked_write_bytes != 0;
     let own_read = own.read_bytes.min(read);
-    let own_written = own.written_bytes.saturating_mul(WRITES_EACH).min(written);
+    let own_written = |each: u64| own.written_bytes.saturating_mul(each).min(written);
     let is_half = |part: u64| 2 * part >= read + written;
     match () {
-        () if !is_counted || is_half(own_read + own_written) => Whose::Its,
+        () if !is_counted || is_half(own_read + own_written(1)) => Whose::Its,
         () if is_half(read - own_read) => Whose::Others,
+        () if is_half(own_read + own_written(WRITES_EACH)) => Whose::PerhapsIts,
         () => Whose::Unknown,
     }
 }
@@ -176,15 +180,15 @@ pub(super) fn waits_for(seen: &Seen<'_>) -> Option<Finding> {
         true => Whose::Its,
         false => whose(&application.total, devices),
     };
-    // The busiest that may be its own; where none is busy for half of the time by itself, all together.
+    // The busiest that is its own, or may be; where none is busy for half of the time by itself, all together.
     let mut alone = all.chunks(1).filter(|device| is_busy(device));
-    let chosen = match alone.clone().find(|device| own(device) == Whose::Its) {
-        Some(its) => its,
-        None => alone.next().unwrap_or(&all),
-    };
+    let of = |whose: Whose| alone.clone().find(|device| own(device) == whose);
+    let chosen = of(Whose::Its).or_else(|| of(Whose::PerhapsIts)).or_else(|| alone.next());
+    let chosen = chosen.unwrap_or(&all);
     let answer = answer(seen, chosen, took_ms);
     Some(match own(chosen) {
         Whose::Its => answer.finding(),
+        Whose::PerhapsIts => perhaps(application, chosen, answer),
         Whose::Others => of_others(application, chosen, &answer.busy),
         Whose::Unknown => unclear(application, chosen, &answer),
     })
@@ -321,6 +325,17 @@ fn of_others(application: &ApplicationRecord, devices: &[Device<'_>], busy: &str
     Finding::new("others-io", Severity::Note, text)
         .advise("What the command waits for cannot be told from that. Who uses it: fathom capture, or iotop.")
         .advise("A server that works for the command, such as a database that ran before it, counts among the others: have the command start it, as recipes do.")
+}
+
+/// The answer for an application that may be alone on its devices.
+fn perhaps(application: &ApplicationRecord, devices: &[Device<'_>], answer: Answer) -> Finding {
+    let charged = charged(application, devices);
+    let mut finding = answer.finding();
+    finding.summary = format!(
+        "if nobody else uses it, {}: {charged}; the rest is metadata and journals, which it charges to nobody, or others'",
+        finding.summary
+    );
+    finding.advise("Whether others use it: fathom capture, or iotop.")
 }
 
 /// Devices that write what is charged to nobody, or to others.

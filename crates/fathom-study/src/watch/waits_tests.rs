@@ -161,6 +161,29 @@ fn writes_that_nobody_is_charged_with_are_not_called_those_of_others() {
     check(&with(1_023_999, 9800), &["uncharged-io", "io-gap"]);
 }
 
+/// Somebody else may write beside it: from half of all on by its own count the answer is about it without an if.
+#[test]
+fn a_small_part_of_what_is_written_has_a_verdict_with_an_if() {
+    let with = |written_bytes: u64| {
+        let mut with = application(9600, 9600 * 25, 0.05);
+        (with.total.asked_write_bytes, with.total.written_bytes) = (written_bytes, written_bytes);
+        with
+    };
+    // A fortieth of 102.4 MB.
+    check(&with(2_560_000), &["parallel", "io-gap"]);
+    let text = said(&with(2_560_000));
+    for part in [
+        "if nobody else uses it, many requests at once: sda was busy for 96 %",
+        "of 97.7 MiB moved, the kernel charges 2.4 MiB to the command",
+        "or others'",
+        "Whether others use it",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(said(&with(51_199_999)).starts_with("if nobody else"), "{}", said(&with(51_199_999)));
+    assert!(said(&with(51_200_000)).starts_with("many requests"), "{}", said(&with(51_200_000)));
+}
+
 /// One that reads from two devices in turn waits for storage all the time; who sleeps beside these does not.
 #[test]
 fn devices_that_are_busy_in_turn_are_not_idle() {
