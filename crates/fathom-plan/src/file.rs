@@ -145,7 +145,7 @@ fn target(item: &Item) -> Result<String, PlanError> {
         );
     }
     Err(item.refuse(
-        "must be a path that starts with / (a directory, a file or a block device), or null:",
+        "must be a path that starts with / (a directory, a file or a block device), or \"null:\" (no storage)",
     ))
 }
 

@@ -103,7 +103,7 @@ fn the_file() {
         question = "Which?" / [[workload]] / use = "randread" / duration = "10s"
             says nowhere what is measured; write target = "/srv/data", or [setup] with devices
         question = "Which?" / target = "data" / [[workload]] / use = "randread" / duration = "10s"
-            line 2: target = 'data': must be a path that starts with / (a directory, a file or a block device), or null:
+            line 2: target = 'data': must be a path that starts with / (a directory, a file or a block device), or "null:" (no storage)
         question = "Which?" / traget = "/srv/data" / [[workload]] / use = "randread" / duration = "10s"
             line 2: traget: unknown key; did you mean 'target'?
         question = "Which?" / [filesystem] / type = "ext4" / [[workload]] / use = "randread" / duration = "10s"

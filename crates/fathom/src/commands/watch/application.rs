@@ -6,7 +6,7 @@ mod printed;
 
 use crate::args::Common;
 use crate::args::watch::Watch;
-use crate::commands::{CommandError, key_value, standing};
+use crate::commands::{CommandError, standing};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
@@ -66,13 +66,16 @@ impl Application {
         let usage = |text: String| CommandError::usage(output, &text);
         let mut figures: Vec<(String, Figure)> = Vec::new();
         for text in &args.figure {
-            let (name, pattern) = key_value(output, text)?;
+            let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+            let (name, pattern) = pair.map(|(n, p)| (n.to_owned(), p)).ok_or_else(|| {
+                usage(format!("--figure={text}: write NAME=PATTERN, such as 'tps=tps = {{}}'"))
+            })?;
             if figures.iter().any(|(known, _)| *known == name) {
                 return Err(usage(format!(
                     "--figure={text}: there is a figure {name} already; give it another name"
                 )));
             }
-            let figure = Figure::parse(&pattern)
+            let figure = Figure::parse(pattern)
                 .map_err(|error| usage(format!("--figure={text}: {error}")))?;
             figures.push((name, figure));
         }
