@@ -4,8 +4,9 @@
 //! block sizes and alignment); a granule takes 16 bytes of memory, real only once it is written. Per granule the ledger
 //! knows the latest generation and the newest one that was known to be durable before it. That is enough for:
 //!
-//! - *read back during or after a run*: exactly the latest; where a write is in flight, or two to the same place were in
-//!   flight at once (their order is unknown), anything from the durable one to the latest;
+//! - *read back during or after a run*: exactly the latest; where others were in flight there when that was issued
+//!   (nobody knows in which order they came), anything from the oldest of those to the latest; while the latest is in
+//!   flight itself, what might have been there when it was issued, too;
 //! - *after a crash*: the latest where a sync that was issued after its end has ended; else anything from the durable
 //!   one to the latest.
 //!
@@ -27,7 +28,7 @@ mod mark;
 pub use self::error::{LedgerError, TooLarge};
 pub use self::mark::Mark;
 
-use self::granule::{Granule, Stored};
+use self::granule::{GENERATION, Granule, Race, Stored};
 use crate::verify_block::Legal;
 use std::ops::Range;
 
@@ -113,6 +114,9 @@ impl Change {
 #[derive(Debug)]
 struct InFlight {
     generation: u64,
+    kind: ChangeKind,
+    /// The oldest generation that may have been in any of its granules when it was issued.
+    over: u64,
     /// Counted from the first of the region on.
     file: u32,
     granules: Range<usize>,
@@ -249,10 +253,11 @@ impl Ledger {
             *of = file;
         }
         let granules = self.granules(file, offset_bytes, length_bytes);
+        let mut over = GENERATION;
         for index in granules.clone() {
-            self.supersede(index, generation, kind);
+            over = over.min(self.supersede(index, generation, kind));
         }
-        self.in_flight.push(InFlight { generation, file, granules });
+        self.in_flight.push(InFlight { generation, kind, over, file, granules });
         let oldest = self.in_flight.first().map_or(generation, |write| write.generation);
         self.spread = self.spread.max(generation - oldest);
         Ok(generation)
@@ -352,14 +357,23 @@ impl Ledger {
     /// What the known writes allow.
     fn known(&self, index: usize) -> Legal {
         let granule = Granule::from(self.granules[index]);
-        let is_sure = !granule.is_unsure()
-            && match self.power {
-                Power::On => !self.is_busy(index),
-                Power::Lost | Power::LostLater => {
-                    self.is_durable(granule.latest(), self.file_of(index))
-                }
-            };
-        granule.legal(is_sure)
+        match self.power {
+            Power::On if self.is_in_flight(granule.latest()) => granule.since(self.oldest(granule)),
+            Power::On => granule.at_rest(),
+            Power::Lost | Power::LostLater => {
+                let is_sure =
+                    !granule.is_unsure() && self.is_durable(granule.latest(), self.file_of(index));
+                if is_sure { granule.at_rest() } else { granule.since(granule.base()) }
+            }
+        }
+    }
+
+    /// The oldest generation that may be in a granule while the power is on.
+    fn oldest(&self, granule: Granule) -> u64 {
+        match self.place_in_flight(granule.latest()) {
+            Ok(at) if !granule.is_open() => self.in_flight[at].over.max(granule.base()),
+            Ok(_) | Err(_) => granule.oldest(),
+        }
     }
 
     /// A file's place in the region.
@@ -394,18 +408,30 @@ impl Ledger {
         first + index(offset_bytes)..first + index(end_bytes)
     }
 
+    /// Returns the oldest generation that may be there before this one arrives.
     #[inline]
-    fn supersede(&mut self, index: usize, generation: u64, kind: ChangeKind) {
-        let (mut granule, is_busy) = (Granule::from(self.granules[index]), self.is_busy(index));
+    fn supersede(&mut self, index: usize, generation: u64, kind: ChangeKind) -> u64 {
+        let (mut granule, race) = (Granule::from(self.granules[index]), self.race(index));
+        let over = if race.is_some() { self.oldest(granule) } else { granule.oldest() };
         if let Some(latest) = granule.settled() {
             if self.is_durable(latest, self.file_of(index)) {
                 granule.settle();
-            } else if !is_busy && self.overwritten.len() < OVERWRITTEN_MAX {
+            } else if race.is_none() && self.overwritten.len() < OVERWRITTEN_MAX {
                 self.overwritten.push(Overwritten { index, generation: latest, by: generation });
             }
         }
-        granule.advance(generation, kind, is_busy);
+        granule.advance(generation, kind, race);
         self.granules[index] = granule.into();
+        over
+    }
+
+    /// What is in flight to a granule.
+    #[inline]
+    fn race(&self, index: usize) -> Option<Race> {
+        let mut there = self.in_flight.iter().filter(|write| write.granules.contains(&index));
+        let first = there.next()?;
+        let race = Race::new(first.generation, first.kind);
+        Some(there.fold(race, |race, write| race.with(write.kind)))
     }
 
     fn is_busy(&self, index: usize) -> bool {

@@ -7,6 +7,8 @@ mod disk;
 mod faults;
 #[path = "verify/files.rs"]
 mod files;
+#[path = "verify/races.rs"]
+mod races;
 
 use disk::{Disk, Habits};
 use fathom_base::ledger::{Change, Ledger, LedgerError, Mark, Region};
@@ -110,13 +112,17 @@ fn what_lay_there_before_is_legal_until_the_first_durable_write() {
 #[test]
 fn no_false_alarm_in_ten_thousand_histories() {
     let mut prng = Prng::new(7, 7);
-    let (mut granules, mut damaged) = (0, 0);
+    let (mut granules, mut damaged, mut rests) = (0, 0, 0);
     for history in 0..10_000 {
         let (races, failures, clears) = (history % 2 == 0, history % 5 == 0, history % 3 == 0);
         let mut disk = Disk::new(Habits { races, failures, clears }, &mut prng);
         let steps = 20 + prng.below(80);
         (0..steps).for_each(|_| disk.step(&mut prng));
         disk.check_live();
+        if history % 3 == 1 {
+            disk.finish_all(&mut prng);
+            rests += disk.check_at_rest();
+        }
         let (guaranteed, assured) = (disk.guaranteed(), disk.assured());
         let (ledger, replayed) = disk.crash(&mut prng);
         for (place, &guaranteed) in guaranteed.iter().enumerate() {
@@ -141,6 +147,7 @@ fn no_false_alarm_in_ten_thousand_histories() {
         }
     }
     assert!(damaged * 4 > granules, "{damaged} of {granules}");
+    assert!(rests > 4000, "{rests}");
 }
 
 #[test]

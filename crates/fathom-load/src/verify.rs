@@ -141,7 +141,8 @@ pub struct Book {
     pub mismatches: Mismatches,
     /// Bytes that reads have checked.
     pub checked_bytes: u64,
-    /// Bytes that reads met where a trim had left nothing to check, or that were torn by a write that they met.
+    /// Bytes that reads met where a trim or a failed write had left nothing to check, or that were torn by a write that they
+    /// met.
     pub skipped_bytes: u64,
 }
 
@@ -295,7 +296,8 @@ impl Verifier {
                 continue;
             }
             let Err(mismatch) = format.check(piece, at, legal) else {
-                *checked_bytes += granule_bytes as u64;
+                let bytes = if legal.is_open() { &mut *skipped_bytes } else { &mut *checked_bytes };
+                *bytes += granule_bytes as u64;
                 continue;
             };
             // Nothing promises that a read that meets a write finds all or nothing of it: the page cache copies word by

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct VerifyRecord {
     /// Bytes that were compared with what must be there.
     pub checked_bytes: u64,
-    /// Bytes of which nothing is promised: they had been trimmed, or a read met a write of them and found neither the old
-    /// nor the new.
+    /// Bytes of which nothing is promised: they had been trimmed; a read met a write of them and found neither the old
+    /// nor the new; or anything may be there, after a failed write or one that thousands of others overtook.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped_bytes: u64,
     /// Blocks that are not as they must be, or could not be read.

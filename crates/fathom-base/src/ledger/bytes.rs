@@ -1,7 +1,7 @@
 //! Ledgers and marks as bytes, for a later run and for after a crash. Numbers are in groups of seven bits, lowest
 //! first; a CRC32C ends each record.
 
-use super::granule::Granule;
+use super::granule::{GENERATION, Granule};
 use super::{Ledger, LedgerError, Mark, Region};
 use crate::verify_block::{Cleared, Format, Legal};
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ impl Ledger {
                 let Some(stored) = ledger.granules.get_mut(index) else {
                     return Err(LedgerError::Unreadable("it has too many pieces"));
                 };
-                if generation > last || distance > generation {
+                if generation > last.min(GENERATION) || distance > generation {
                     return Err(LedgerError::Unreadable("a generation is impossible"));
                 }
                 let legal = Legal { cleared, ..Legal::range(generation - distance, generation) };

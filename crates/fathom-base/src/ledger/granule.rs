@@ -1,13 +1,16 @@
 //! What the ledger knows of one granule, in two numbers.
 //!
 //! ```text
-//!          63      62       61           60            59 ... 0
-//! latest   unsure  zeroed   trimmed      -             the latest generation
-//! base     zeros   trims    ever zeroed  ever trimmed  one that is older, or as old, and durable; 0 for none
+//!          63      62      61           60            59       58        57 ... 48  47 ... 0
+//! latest   unsure  zeroed  trimmed      racers: how far the oldest lies behind      the latest generation
+//! base     zeros   trims   ever zeroed  ever trimmed  r.zeros  r.trims   -          one that is older, or as old, and
+//!                                                                                   durable; 0 for none
 //! ```
 //!
 //! `zeros` and `trims` say that a zero range or a trim is among the generations from the base on, apart from the latest;
-//! they may say so too long, which only makes more legal.
+//! they may say so too long, which only makes more legal. *Racers* are the requests that were in flight there when the
+//! latest was issued (`r.zeros`, `r.trims`: some of them cleared it). When the latest has ended well, what is there is
+//! its own or a racer's: whatever had ended before it was issued is gone. `unsure`: anything from the base on.
 
 use super::ChangeKind;
 use crate::verify_block::{Cleared, Legal};
@@ -21,7 +24,14 @@ const TRIMS: u64 = 1 << 62;
 const EVER_ZEROED: u64 = 1 << 61;
 const EVER_TRIMMED: u64 = 1 << 60;
 
-const GENERATION: u64 = (1 << 60) - 1;
+const RACE_ZEROS: u64 = 1 << 59;
+const RACE_TRIMS: u64 = 1 << 58;
+
+/// Eight years of a million writes in a second.
+pub(super) const GENERATION: u64 = (1 << 48) - 1;
+/// Where the distance to the oldest racer lies, and its largest value: so far or farther, which is unsure.
+const RACE_SHIFT: u32 = 48;
+const RACE_MAX: u64 = (1 << 13) - 1;
 
 /// As it is kept: pages of zeros become real memory when they are written first.
 pub(super) type Stored = [u64; 2];
@@ -30,6 +40,33 @@ pub(super) type Stored = [u64; 2];
 pub(super) struct Granule {
     latest: u64,
     base: u64,
+}
+
+/// Requests that were in flight when another one was issued.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Race {
+    oldest: u64,
+    /// [`RACE_ZEROS`], [`RACE_TRIMS`].
+    cleared: u64,
+}
+
+impl Race {
+    /// Of the oldest.
+    #[inline]
+    pub fn new(oldest: u64, kind: ChangeKind) -> Self {
+        Self { oldest, cleared: 0 }.with(kind)
+    }
+
+    /// With another one.
+    #[inline]
+    pub fn with(self, kind: ChangeKind) -> Self {
+        let cleared = match kind {
+            ChangeKind::Write => 0,
+            ChangeKind::Zero => RACE_ZEROS,
+            ChangeKind::Trim => RACE_TRIMS,
+        };
+        Self { cleared: self.cleared | cleared, ..self }
+    }
 }
 
 impl From<Stored> for Granule {
@@ -56,17 +93,43 @@ impl Granule {
     /// The latest generation where that is what must be there, and newer than the base.
     #[inline]
     pub fn settled(self) -> Option<u64> {
-        let is_settled = self.latest & UNSURE == 0 && self.latest() > self.base & GENERATION;
+        let is_settled = !self.is_unsure() && self.latest() > self.base();
         is_settled.then_some(self.latest())
     }
 
     /// Its content is one of several generations.
     #[inline]
     pub fn is_unsure(self) -> bool {
-        self.latest & UNSURE != 0
+        self.is_open() || self.race_distance() > 0
     }
 
-    /// A request failed, or two were in flight at once.
+    /// Its content is any generation from the base on.
+    #[inline]
+    pub fn is_open(self) -> bool {
+        self.latest & UNSURE != 0 || self.race_distance() == RACE_MAX
+    }
+
+    #[inline]
+    fn race_distance(self) -> u64 {
+        self.latest >> RACE_SHIFT & RACE_MAX
+    }
+
+    #[inline]
+    pub fn base(self) -> u64 {
+        self.base & GENERATION
+    }
+
+    /// The oldest generation that may be there when the latest has ended.
+    #[inline]
+    pub fn oldest(self) -> u64 {
+        if self.is_open() {
+            self.base()
+        } else {
+            self.latest().saturating_sub(self.race_distance())
+        }
+    }
+
+    /// A request failed.
     pub fn make_unsure(&mut self) {
         self.latest |= UNSURE;
     }
@@ -81,39 +144,61 @@ impl Granule {
     /// An older generation has proved durable.
     pub fn raise_base(&mut self, generation: u64) {
         let flags = self.base & !GENERATION;
-        self.base = generation.max(self.base & GENERATION) | flags;
+        self.base = generation.max(self.base()) | flags;
     }
 
-    /// The next generation.
+    /// The next generation, and what was in flight when it was issued.
     #[inline]
-    pub fn advance(&mut self, generation: u64, kind: ChangeKind, is_busy: bool) {
+    pub fn advance(&mut self, generation: u64, kind: ChangeKind, race: Option<Race>) {
         let before = self.latest & (ZEROED | TRIMMED);
         let (now, ever) = match kind {
             ChangeKind::Write => (0, 0),
             ChangeKind::Zero => (ZEROED, EVER_ZEROED),
             ChangeKind::Trim => (TRIMMED, EVER_TRIMMED),
         };
-        self.base |= (before << 1) | ever;
-        self.latest = generation | now | if is_busy { UNSURE } else { 0 };
+        self.base = (self.base & !(RACE_ZEROS | RACE_TRIMS)) | (before << 1) | ever;
+        self.latest = generation | now | race.map_or(0, |_| self.latest & UNSURE);
+        if let Some(Race { oldest, cleared }) = race {
+            self.latest |= (generation - oldest).min(RACE_MAX) << RACE_SHIFT;
+            self.base |= cleared;
+        }
     }
 
-    /// What may be there; `is_sure` when that is the latest generation and no other.
+    /// What may be there when the latest has ended: that, or what raced with it.
     #[inline]
-    pub fn legal(self, is_sure: bool) -> Legal {
-        let (latest, base) = (self.latest, self.base);
-        let cleared = if is_sure {
-            state(latest & ZEROED != 0, latest & TRIMMED != 0, Cleared::Zeroed)
+    pub fn at_rest(self) -> Legal {
+        if self.is_open() {
+            return self.since(self.base());
+        }
+        let cleared = if self.race_distance() == 0 {
+            state(self.latest & ZEROED != 0, self.latest & TRIMMED != 0, Cleared::Zeroed)
         } else {
-            let all = (latest << 1) | base;
-            state(all & ZEROS != 0, all & TRIMS != 0, Cleared::Perhaps)
+            self.perhaps(self.base << 4)
         };
-        let (is_zeroed, is_trimmed) = (base & EVER_ZEROED != 0, base & EVER_TRIMMED != 0);
+        self.legal(self.oldest(), cleared)
+    }
+
+    /// What may be there when that is anything from this generation on, which is not older than the base.
+    #[inline]
+    pub fn since(self, oldest: u64) -> Legal {
+        self.legal(oldest, self.perhaps(self.base))
+    }
+
+    #[inline]
+    fn legal(self, min_generation: u64, cleared: Cleared) -> Legal {
+        let (is_zeroed, is_trimmed) = (self.base & EVER_ZEROED != 0, self.base & EVER_TRIMMED != 0);
         let ever_cleared = state(is_zeroed, is_trimmed, Cleared::Perhaps);
-        let min_generation = if is_sure { self.latest() } else { base & GENERATION };
         Legal { min_generation, max_generation: self.latest(), cleared, ever_cleared }
     }
 
-    /// One of which exactly this is legal: as [`Granule::legal`] said it.
+    /// What the latest and these others make of it.
+    #[inline]
+    fn perhaps(self, others: u64) -> Cleared {
+        let all = (self.latest << 1) | others;
+        state(all & ZEROS != 0, all & TRIMS != 0, Cleared::Perhaps)
+    }
+
+    /// One of which exactly this is legal: as the others said it.
     pub fn of(legal: Legal) -> Self {
         let Legal { min_generation, max_generation, .. } = legal;
         let unsure = if min_generation < max_generation { UNSURE } else { 0 };

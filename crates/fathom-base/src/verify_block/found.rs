@@ -79,6 +79,13 @@ impl Legal {
         matches!(self.cleared, Cleared::Unknown)
     }
 
+    /// True where even what was there before the first write is legal, so that finding nothing wrong says little. After a
+    /// crash, when writes that nobody knows of may have followed, no more was promised; there it is false.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        self.min_generation == 0 && self.max_generation > 0 && self.max_generation < u64::MAX
+    }
+
     pub(super) fn allows(self, generation: u64) -> bool {
         let is_in_range = (self.min_generation..=self.max_generation).contains(&generation);
         match self.cleared {

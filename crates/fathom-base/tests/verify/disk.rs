@@ -4,7 +4,7 @@
 
 use fathom_base::ledger::{Change, ChangeKind, Ledger, Mark, Region, SyncToken};
 use fathom_base::prng::Prng;
-use fathom_base::verify_block::{Format, Legal, Mismatch};
+use fathom_base::verify_block::{Cleared, Format, Found, Legal, Mismatch};
 use std::collections::BTreeMap;
 
 pub const GRANULES: usize = 4;
@@ -328,6 +328,39 @@ impl Disk {
             let legal = self.expect(&self.ledger, place);
             assert_eq!(self.hold(place, &self.now(place), legal), Ok(()));
         }
+    }
+
+    /// Ends all that is in flight.
+    pub fn finish_all(&mut self, prng: &mut Prng) {
+        while !self.writes.is_empty() {
+            self.finish(prng);
+        }
+    }
+
+    /// Reads everything while nothing is in flight; where nothing failed, what is older than all that may be there is found.
+    /// Says how many granules that were.
+    pub fn check_at_rest(&self) -> usize {
+        self.check_live();
+        let mut damaged = 0;
+        for place in (0..GRANULES).filter(|_| !self.habits.failures) {
+            let legal = self.expect(&self.ledger, place);
+            assert!(!legal.is_open(), "{legal:?}");
+            if !legal.is_checkable() || !matches!(legal.cleared, Cleared::No) {
+                continue;
+            }
+            let zeros = vec![0; self.region.granule_bytes as usize];
+            assert_eq!(self.hold(place, &zeros, legal).unwrap_err().found, Found::Zeros);
+            let foreign: Vec<u8> = zeros.iter().map(|_| 0x5A).collect();
+            let found = self.hold(place, &foreign, legal).unwrap_err().found;
+            assert!(matches!(found, Found::Foreign { .. }), "{found:?}");
+            if let generation @ 1.. = legal.min_generation - 1 {
+                let stale = self.with_generation(place, generation);
+                let found = self.hold(place, &stale, legal).unwrap_err().found;
+                assert_eq!(found, Found::Stale { generation });
+            }
+            damaged += 1;
+        }
+        damaged
     }
 
     /// Per granule the newest generation that a program knows to be durable, when no writes meet or fail.

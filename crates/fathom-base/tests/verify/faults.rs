@@ -5,7 +5,8 @@ use fathom_base::ledger::{Change, Ledger, Region};
 use fathom_base::prng::Prng;
 use fathom_base::verify_block::{Format, Found, Legal, Mismatch, unit_for};
 
-/// A target of a few granules, each written several times; also what each held before the last write.
+/// A target of a few granules, each written several times, by up to three requests at once of which any may have come
+/// last; also what each held before those.
 pub struct Target {
     format: Format,
     ledger: Ledger,
@@ -26,12 +27,31 @@ impl Target {
         let (mut now, mut before) = (vec![0; GRANULES * granule], vec![0; GRANULES * granule]);
         // All once, then some again, in any order.
         for step in 0..GRANULES + 12 {
-            let place = if step < GRANULES { step } else { prng.below(5) as usize } * granule;
-            let write = Change::write(place as u64, granule as u64);
-            let generation = ledger.issued(write).unwrap();
-            ledger.completed(generation, false);
-            before[place..place + granule].copy_from_slice(&now[place..place + granule]);
-            format.fill(&mut now[place..place + granule], place as u64, generation);
+            let mut racers = Vec::new();
+            for _ in 0..1 + prng.below(3) {
+                let place = if step < GRANULES { step } else { prng.below(5) as usize };
+                let count = if step < GRANULES { 1 } else { 1 + prng.below(2) as usize };
+                let places = place..(place + count).min(GRANULES);
+                let (at, length) = (places.start * granule, places.len() * granule);
+                let generation = ledger.issued(Change::write(at as u64, length as u64)).unwrap();
+                racers.push((places, generation));
+            }
+            for place in 0..GRANULES {
+                // Each granule for itself is torn off the one or the other.
+                let there: Vec<_> =
+                    racers.iter().filter(|(places, _)| places.contains(&place)).collect();
+                if there.is_empty() {
+                    continue;
+                }
+                let (_, generation) = there[prng.below(there.len() as u64) as usize];
+                let range = place * granule..(place + 1) * granule;
+                before[range.clone()].copy_from_slice(&now[range.clone()]);
+                format.fill(&mut now[range.clone()], range.start as u64, *generation);
+            }
+            while !racers.is_empty() {
+                let (_, generation) = racers.swap_remove(prng.below(racers.len() as u64) as usize);
+                ledger.completed(generation, false);
+            }
         }
         Self { format, ledger, granule, now, before }
     }
@@ -40,9 +60,10 @@ impl Target {
         self.ledger.expect(0, (place * self.granule) as u64).unwrap()
     }
 
-    fn generation_before(&self, place: usize) -> u64 {
+    /// That of the data at a place; 0 for zeros.
+    fn generation(&self, data: &[u8], place: usize) -> u64 {
         let at = place * self.granule + 40;
-        u64::from_le_bytes(self.before[at..at + 8].try_into().unwrap())
+        u64::from_le_bytes(data[at..at + 8].try_into().unwrap())
     }
 
     /// What checking all granules finds.
@@ -107,8 +128,8 @@ impl Spot {
         let unit = target.format.unit_bytes() as usize;
         let place = prng.below(GRANULES as u64) as usize;
         let (start, end) = (place * granule, (place + 1) * granule);
-        let generation = target.legal(place).max_generation;
-        let old = target.generation_before(place);
+        let generation = target.generation(&target.now, place);
+        let old = target.generation(&target.before, place);
         let units = granule / unit;
         let in_unit = start + prng.below(units as u64) as usize * unit;
         Self { place, granule, unit, units, start, end, generation, old, in_unit }
@@ -157,7 +178,7 @@ fn swap_blocks(target: &mut Target, spot: Spot, prng: &mut Prng) -> Name {
         .zip([(place.min(other), place.max(other)), (place.max(other), place.min(other))])
     {
         assert_eq!(finding.offset_bytes, (here * granule) as u64);
-        let generation = target.legal(there).max_generation;
+        let generation = target.generation(&target.now, here);
         let belongs_at_bytes = (there * granule) as u64;
         let found = Found::Misplaced { file: None, belongs_at_bytes, generation };
         assert_eq!((finding.file, &finding.found), (None, &found));
@@ -239,8 +260,8 @@ fn put_other_target(target: &mut Target, spot: Spot, _prng: &mut Prng) -> Name {
 }
 
 fn put_future(target: &mut Target, spot: Spot, prng: &mut Prng) -> Name {
-    let Spot { start, generation, end, .. } = spot;
-    let later = generation + 1 + prng.below(1000);
+    let Spot { place, start, end, .. } = spot;
+    let later = target.legal(place).max_generation + 1 + prng.below(1000);
     target.format.fill(&mut target.now[start..end], start as u64, later);
     target.expect_one(start, Found::Future { generation: later });
     "future"

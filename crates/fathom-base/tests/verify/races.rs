@@ -1,0 +1,244 @@
+//! Requests that are in flight at one place at once, against a storage that may carry them out in any order: what may be
+//! there, worked out from its definition, and what the ledger says.
+
+use crate::LIMIT;
+use fathom_base::ledger::{Change, ChangeKind, Ledger, Region};
+use fathom_base::prng::Prng;
+use fathom_base::verify_block::{Cleared, Format, Found, Legal};
+use std::collections::BTreeMap;
+
+const PLACES: usize = 3;
+const GRANULE: u64 = 4096;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Request {
+    kind: ChangeKind,
+    first: usize,
+    count: usize,
+    issued: usize,
+    /// When it had ended; what was there first has always been.
+    ended: Option<usize>,
+}
+
+const FIRST: Request =
+    Request { kind: ChangeKind::Write, first: 0, count: PLACES, issued: 0, ended: Some(0) };
+
+/// What may be at each place, by generation: all requests to it that none followed that has ended well. One follows
+/// another when it was issued after that had ended.
+struct Oracle {
+    ledger: Ledger,
+    now: usize,
+    legal: [BTreeMap<u64, Request>; PLACES],
+    in_flight: Vec<u64>,
+    requests: Vec<Request>,
+    /// The oldest that could be at each place when nothing was in flight there.
+    bottom: [u64; PLACES],
+    /// Something failed there since it was known what is there.
+    is_open: [bool; PLACES],
+}
+
+/// What may happen in a history.
+#[derive(Debug, Clone, Copy)]
+struct Ways {
+    depth: usize,
+    count_max: u64,
+    failures: bool,
+    clears: bool,
+}
+
+impl Oracle {
+    fn new() -> Self {
+        Self {
+            ledger: Ledger::new(Region::of_one(0, PLACES as u64 * GRANULE, GRANULE), LIMIT)
+                .unwrap(),
+            now: 0,
+            legal: [const { BTreeMap::new() }; PLACES].map(|mut legal: BTreeMap<_, _>| {
+                legal.insert(0, FIRST);
+                legal
+            }),
+            in_flight: Vec::new(),
+            requests: vec![FIRST],
+            bottom: [0; PLACES],
+            is_open: [false; PLACES],
+        }
+    }
+
+    fn is_busy(&self, place: usize) -> bool {
+        self.in_flight.iter().any(|&generation| self.covers(generation, place))
+    }
+
+    fn covers(&self, generation: u64, place: usize) -> bool {
+        let Request { first, count, .. } = self.requests[generation as usize];
+        (first..first + count).contains(&place)
+    }
+
+    fn issue(&mut self, prng: &mut Prng, ways: Ways) {
+        let first = prng.below(PLACES as u64) as usize;
+        let count = (1 + prng.below(ways.count_max) as usize).min(PLACES - first);
+        let kind = match prng.below(6) {
+            0 if ways.clears => ChangeKind::Zero,
+            1 if ways.clears => ChangeKind::Trim,
+            _ => ChangeKind::Write,
+        };
+        let change = Change::write(first as u64 * GRANULE, count as u64 * GRANULE);
+        let generation = self.ledger.issued(Change { kind, ..change }).unwrap();
+        let request = Request { kind, first, count, issued: self.now, ended: None };
+        self.requests.push(request);
+        for place in first..first + count {
+            if !self.is_busy(place) {
+                self.is_open[place] = false;
+            }
+            self.legal[place].insert(generation, request);
+        }
+        self.in_flight.push(generation);
+    }
+
+    fn end(&mut self, prng: &mut Prng, ways: Ways) {
+        let at = prng.below(self.in_flight.len() as u64) as usize;
+        let generation = self.in_flight.swap_remove(at);
+        let request = &mut self.requests[generation as usize];
+        request.ended = Some(self.now);
+        let request = *request;
+        let is_failed = ways.failures && prng.below(6) == 0;
+        for place in request.first..request.first + request.count {
+            let legal = &mut self.legal[place];
+            legal.insert(generation, request);
+            if is_failed {
+                (self.is_open[place], self.bottom[place]) = (true, 0);
+            } else {
+                legal.retain(|_, old| old.ended.is_none_or(|ended| ended >= request.issued));
+            }
+        }
+        match is_failed {
+            true => self.ledger.failed(generation),
+            false => self.ledger.completed(generation, false),
+        }
+    }
+
+    fn step(&mut self, prng: &mut Prng, ways: Ways) {
+        self.now += 1;
+        let is_full = self.in_flight.len() == ways.depth;
+        if !self.in_flight.is_empty() && (is_full || prng.below(2) == 0) {
+            self.end(prng, ways);
+        } else {
+            self.issue(prng, ways);
+        }
+        (0..PLACES).for_each(|place| self.compare(place, ways));
+    }
+
+    fn compare(&mut self, place: usize, ways: Ways) {
+        let said = self.ledger.expect(0, place as u64 * GRANULE).unwrap();
+        let truth = &self.legal[place];
+        let oldest = *truth.first_key_value().unwrap().0;
+        let newest = *truth.last_key_value().unwrap().0;
+        let has = |kind| truth.values().any(|request| request.kind == kind);
+        let (has_zeros, has_trims) = (has(ChangeKind::Zero), has(ChangeKind::Trim));
+        assert!(said.min_generation <= oldest && newest <= said.max_generation, "no false alarm");
+        let allows_zeros = !matches!(said.cleared, Cleared::No);
+        assert!(!has_zeros || allows_zeros, "no false alarm: {said:?}, {truth:?}");
+        assert!(!has_trims || said.is_unknown(), "no false alarm: {said:?}, {truth:?}");
+        if self.is_open[place] {
+            return;
+        }
+        if self.is_busy(place) {
+            // Writes of several places remember the oldest of all.
+            let is_bounded = ways.count_max > 1 || said.min_generation >= self.bottom[place];
+            assert!(is_bounded, "{said:?}: not below {}", self.bottom[place]);
+            return;
+        }
+        assert_eq!((said.min_generation, said.max_generation), (oldest, newest), "exact at rest");
+        let cleared = match (has_trims, has_zeros) {
+            (true, _) => Cleared::Unknown,
+            (false, true) if truth.len() == 1 => Cleared::Zeroed,
+            (false, true) => Cleared::Perhaps,
+            (false, false) => Cleared::No,
+        };
+        assert_eq!(said.cleared, cleared, "{truth:?}");
+        assert_eq!(said.is_open(), newest > 0 && oldest == 0);
+        self.bottom[place] = oldest;
+    }
+}
+
+#[test]
+fn what_raced_is_legal_and_nothing_older() {
+    let mut prng = Prng::new(11, 3);
+    let (mut groups, mut rests) = (0, 0);
+    for history in 0..20_000 {
+        let ways = Ways {
+            depth: 1 + history % 8,
+            count_max: 1 + prng.below(3),
+            failures: history % 5 == 0,
+            clears: history % 3 == 0,
+        };
+        let mut oracle = Oracle::new();
+        (0..10 + prng.below(50)).for_each(|_| oracle.step(&mut prng, ways));
+        while !oracle.in_flight.is_empty() {
+            oracle.now += 1;
+            oracle.end(&mut prng, ways);
+            (0..PLACES).for_each(|place| oracle.compare(place, ways));
+        }
+        rests += PLACES;
+        groups += oracle.legal.iter().filter(|legal| legal.len() > 1).count();
+    }
+    assert!(groups * 4 > rests, "{groups} of {rests}");
+}
+
+/// Two requests at once, in both orders, after an older one; whichever came last is right, and nothing else.
+#[test]
+fn of_two_at_once_either_is_right_and_nothing_else() {
+    let format = Format::new(1, 2, 4096).unwrap();
+    let block = |generation| {
+        let mut block = vec![0; 4096];
+        format.fill(&mut block, 0, generation);
+        block
+    };
+    for (ended, has_older) in [([2, 3], true), ([3, 2], true), ([1, 2], false), ([2, 1], false)] {
+        let mut ledger = Ledger::new(Region::of_one(0, 8192, 4096), LIMIT).unwrap();
+        if has_older {
+            let older = ledger.issued(Change::write(0, 4096)).unwrap();
+            ledger.completed(older, false);
+        }
+        let [first, second] = [0, 1].map(|_| ledger.issued(Change::write(0, 4096)).unwrap());
+        let legal = ledger.expect(0, 0).unwrap();
+        assert_eq!((legal.min_generation, legal.is_open()), (first - 1, !has_older), "in flight");
+        ended.iter().for_each(|generation| ledger.completed(*generation, false));
+        // The same in a later run.
+        let bytes = ledger.to_bytes(&format);
+        for ledger in [ledger, Ledger::from_bytes(&bytes, LIMIT).unwrap().0] {
+            let legal = ledger.expect(0, 0).unwrap();
+            assert_eq!(legal, Legal::range(first, second));
+            for generation in [first, second] {
+                assert_eq!(format.check(&block(generation), 0, legal), Ok(()));
+            }
+            let found = |block: &[u8]| format.check(block, 0, legal).unwrap_err().found;
+            assert_eq!(found(&[0; 4096]), Found::Zeros);
+            assert!(matches!(found(&[7; 4096]), Found::Foreign { .. }));
+            assert!(!has_older || found(&block(1)) == Found::Stale { generation: 1 });
+            assert_eq!(found(&block(9)), Found::Future { generation: 9 });
+            let mut other = vec![0; 4096];
+            Format::new(77, 5, 4096).unwrap().fill(&mut other, 0, second);
+            assert!(matches!(found(&other), Found::OtherTarget { target_id: 77, .. }));
+        }
+    }
+}
+
+/// A request that thousands overtake, with another one to its place at the end.
+#[test]
+fn what_is_too_far_behind_is_open_and_says_so() {
+    for (between, is_open) in [(8189, false), (8190, true), (100_000, true)] {
+        let mut ledger = Ledger::new(Region::of_one(0, 8192, 4096), LIMIT).unwrap();
+        let late = ledger.issued(Change::write(0, 4096)).unwrap();
+        for _ in 0..between {
+            let elsewhere = ledger.issued(Change::write(4096, 4096)).unwrap();
+            ledger.completed(elsewhere, false);
+        }
+        let last = ledger.issued(Change::write(0, 4096)).unwrap();
+        [last, late].into_iter().for_each(|generation| ledger.completed(generation, false));
+        let legal = ledger.expect(0, 0).unwrap();
+        assert_eq!(legal.is_open(), is_open, "{between} between");
+        assert_eq!(legal, Legal::range(if is_open { 0 } else { late }, last));
+        let again = ledger.issued(Change::write(0, 4096)).unwrap();
+        ledger.completed(again, false);
+        assert_eq!(ledger.expect(0, 0).unwrap(), Legal::only(again), "known again");
+    }
+}
