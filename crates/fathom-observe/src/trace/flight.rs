@@ -68,6 +68,7 @@ struct Table {
     took_ns: [u64; Class::ALL.len()],
     longest_ns: [u64; Class::ALL.len()],
     known: [u64; Class::ALL.len()],
+    alone: [Alone; Class::ALL.len()],
     /// Of those that wait, how many are left.
     left: usize,
     /// What is known by now of how many were in flight: from that time on so many more, or fewer.
@@ -92,6 +93,21 @@ const TWIN_OVERTAKEN: u64 = 256;
 const LEFT_OVERTAKEN: u64 = 64;
 /// Of several at one place the oldest ends first, unless so many of its class have overtaken it, and twice as many as are in flight.
 const SLOW_OVERTAKEN: u64 = 16;
+/// Or it has waited twice as long as its class takes, and longer than that lay between its beginning and the next one's: where a place is
+/// asked for again and again, a lost end would shift the ends of all that follow, and nobody would ever be overtaken. Where more than so
+/// many wait at one place, they are a queue.
+const PLACE_MAX: u64 = 3;
+/// How long a class takes is known of so many, and a moving average over so many, of which none counts for more than so many times it:
+/// what is slow for long moves it, a single one does not.
+const ALONE_MIN: u64 = 16;
+const ALONE_MAX: u64 = 64;
+const ALONE_TIMES: u64 = 4;
+/// Where on average over so many ends more than so many, in 65536ths, are at a place, queues at one place are usual.
+const CROWD_OF: u64 = 256;
+const CROWD: u64 = 3 << 15;
+/// So does a read or a write that so many of any class have overtaken, and twice as many as are in flight, which has waited so many times
+/// as long as any of both took: of its own class there may be few.
+const FAR_OVERTAKEN: u64 = 1024;
 /// When a trace ends in which ends may be missing, so is one that has waited so many times as long as any of its class took.
 const LEFT_TIMES_LONGEST: u64 = 10;
 /// How often, in ends, that is looked at, at the most.
@@ -99,12 +115,49 @@ const LEFT_LOOK: u64 = 32;
 /// How often, in ends, the others are looked at.
 const LOOK: u64 = 512;
 
+/// How long requests take that are alone at their place when they end, of which it is known which end is theirs.
+#[derive(Debug, Default, Clone, Copy)]
+struct Alone {
+    known: u64,
+    takes_ns: u64,
+    /// How many are at a place when one of them ends, in 65536ths, as a moving average over so many.
+    ends: u64,
+    at_place: u64,
+}
+
+impl Alone {
+    fn count(&mut self, at_place: u64, waited_ns: u64) {
+        self.ends = (self.ends + 1).min(CROWD_OF);
+        self.at_place = self.at_place - self.at_place / self.ends + (at_place << 16) / self.ends;
+        if at_place == 1 {
+            let most_ns = if self.known == 0 { u64::MAX } else { self.takes_ns * ALONE_TIMES };
+            self.known = (self.known + 1).min(ALONE_MAX);
+            let rest_ns = self.takes_ns - self.takes_ns / self.known;
+            self.takes_ns = rest_ns + waited_ns.min(most_ns) / self.known;
+        }
+    }
+
+    /// Of two at one place the end is rather that of the newer one, which began so long after the one before it.
+    fn is_likelier(&self, older_ns: u64, newer_ns: u64, after_ns: u64) -> bool {
+        let is_late =
+            older_ns / 2 >= self.takes_ns && after_ns >= self.takes_ns + self.takes_ns / 8;
+        let is_nearer = newer_ns.abs_diff(self.takes_ns) < older_ns.abs_diff(self.takes_ns);
+        self.known >= ALONE_MIN && self.at_place <= CROWD && is_late && is_nearer
+    }
+}
+
+const TRANSFERS: [usize; 2] = [Class::Read as usize, Class::Write as usize];
+
+fn is_transfer(class: Class) -> bool {
+    TRANSFERS.contains(&(class as usize))
+}
+
 impl Table {
     fn new(level: Level) -> Self {
         let (waiting, longest) = (BTreeMap::new(), [0; Class::ALL.len()]);
         let (ended_of, took_ns, longest_ns, known) = Default::default();
         let (next, ended, abandoned, left, next_look) = (0, 0, 0, 0, 0);
-        let corrections = Vec::new();
+        let (corrections, alone) = Default::default();
         Self {
             level,
             waiting,
@@ -116,6 +169,7 @@ impl Table {
             took_ns,
             longest_ns,
             known,
+            alone,
             left,
             corrections,
             next_look,
@@ -193,7 +247,7 @@ impl Table {
     fn end(&mut self, event: &Event, done: &mut Vec<Done>) {
         let (ended, is_known) = self.ended_by(event);
         // The end of one whose beginning is not in the trace overtakes those that wait as any other does.
-        let is_one = matches!(event.class, Class::Read | Class::Write) && event.sectors > 0;
+        let is_one = is_transfer(event.class) && event.sectors > 0;
         if !is_known && is_one {
             self.count_end(event);
         }
@@ -236,9 +290,18 @@ impl Table {
         }
     }
 
-    /// When a request whose end is not seen has ended by all that is known: as its class does on average.
+    /// When a request whose end is not seen has ended by all that is known: as its class does on average, or reads and writes do.
     fn usual_end_ns(&self, class: Class, start_ns: u64, now_ns: u64) -> u64 {
-        let mean_ns = self.took_ns[class as usize].checked_div(self.known[class as usize]);
+        let own = (self.took_ns[class as usize], self.known[class as usize]);
+        let (took_ns, known) = if own.1 == 0 && is_transfer(class) {
+            TRANSFERS
+                .map(|class| (self.took_ns[class], self.known[class]))
+                .into_iter()
+                .fold(own, |sum, of| (sum.0.saturating_add(of.0), sum.1 + of.1))
+        } else {
+            own
+        };
+        let mean_ns = took_ns.checked_div(known);
         mean_ns.map_or(now_ns, |mean_ns| start_ns.saturating_add(mean_ns).min(now_ns))
     }
 
@@ -268,12 +331,28 @@ impl Table {
         }
     }
 
+    /// See [`FAR_OVERTAKEN`].
+    fn is_far_behind(&self, class: Class, waiting: &Waiting, now_ns: u64) -> bool {
+        let in_flight = (self.waiting.len() - self.left) as u64;
+        self.ended - waiting.ended_before > FAR_OVERTAKEN + 2 * in_flight
+            && self.has_waited_long(class, waiting, now_ns)
+    }
+
+    /// So many times as long as any read or write took; it is one.
+    fn has_waited_long(&self, class: Class, waiting: &Waiting, now_ns: u64) -> bool {
+        let longest_ns = TRANSFERS.map(|class| self.longest_ns[class]).into_iter().max();
+        let waited_ns = now_ns.saturating_sub(waiting.start_ns);
+        is_transfer(class) && longest_ns.is_some_and(|ns| waited_ns / LEFT_TIMES_LONGEST > ns)
+    }
+
     fn look_for_left(&mut self, now_ns: u64) {
         let in_flight = (self.waiting.len() - self.left) as u64;
         self.next_look = self.ended + LEFT_LOOK.max(self.waiting.len() as u64);
         let is_left = |(class, waiting): (Class, &Waiting)| {
             let overtaken = self.ended_of[class as usize] - waiting.own_before;
-            waiting.left_ns.is_none() && overtaken > LEFT_OVERTAKEN + 2 * in_flight
+            waiting.left_ns.is_none()
+                && (overtaken > LEFT_OVERTAKEN + 2 * in_flight
+                    || self.is_far_behind(class, waiting, now_ns))
         };
         let found = self.waiting.iter().filter(|(key, waiting)| is_left((key.0, waiting)));
         let found: Vec<_> = found.map(|(key, _)| *key).collect();
@@ -293,15 +372,42 @@ impl Table {
         }
     }
 
+    /// Of those of just this place and length the one that this end is of.
+    fn whose_end(&mut self, event: &Event) -> Option<u64> {
+        let class = event.class as usize;
+        let slow = SLOW_OVERTAKEN + 2 * (self.waiting.len() - self.left) as u64;
+        let alone = self.alone[class];
+        let range = (event.class, event.sector, 0)..=(event.class, event.sector, u64::MAX);
+        let is_whole = |w: &Waiting| w.sectors == event.sectors && w.left == w.sectors;
+        let there = self.waiting.range(range).filter(|(_, waiting)| is_whole(waiting));
+        let (mut first, mut oldest, mut likely) = (None, None, None);
+        let (mut count, mut before_ns) = (0, 0u64);
+        for (key, waiting) in there {
+            let this = (key.2, event.time_ns.saturating_sub(waiting.start_ns));
+            first.get_or_insert(this);
+            if self.ended_of[class] - waiting.own_before > slow {
+                continue;
+            }
+            count += 1;
+            oldest.get_or_insert(this);
+            let after_ns = before_ns.saturating_sub(this.1);
+            if likely.is_none_or(|(_, older_ns)| alone.is_likelier(older_ns, this.1, after_ns)) {
+                likely = Some(this);
+            }
+            before_ns = this.1;
+            if count > PLACE_MAX {
+                likely = oldest;
+                break;
+            }
+        }
+        let (order, waited_ns) = likely.or(first)?;
+        self.alone[class].count(count, waited_ns);
+        Some(order)
+    }
+
     /// Those that this end was the last part of, by first sector and order, and whether it was of any.
     fn ended_by(&mut self, event: &Event) -> (Vec<(u64, u64)>, bool) {
-        let in_flight = (self.waiting.len() - self.left) as u64;
-        let is_usual = |waiting: &Waiting| {
-            let overtaken = self.ended_of[event.class as usize] - waiting.own_before;
-            overtaken <= SLOW_OVERTAKEN + 2 * in_flight
-        };
-        let order = self.exact(event, is_usual).or_else(|| self.exact(event, |_| true));
-        if let Some(order) = order {
+        if let Some(order) = self.whose_end(event) {
             return (vec![(event.sector, order)], true);
         }
         let (mut ended, mut is_known) = (Vec::new(), false);
@@ -368,11 +474,14 @@ impl Table {
         for (key, waiting) in all {
             let class = key.0 as usize;
             let most = (self.ended_of[class] / 2).clamp(TWIN_OVERTAKEN, TWIN_OVERTAKEN * 4);
-            let is_behind = matches!(key.0, Class::Read | Class::Write)
-                && self.ended_of[class] - waiting.own_before > most;
+            let is_behind = is_transfer(key.0) && self.ended_of[class] - waiting.own_before > most
+                || self.is_far_behind(key.0, &waiting, now_ns);
             let waited_ns = now_ns.saturating_sub(waiting.start_ns);
             let is_long = self.known[class] >= LEFT_OVERTAKEN
                 && waited_ns / LEFT_TIMES_LONGEST > self.longest_ns[class];
+            let is_long = is_long
+                || TRANSFERS.iter().map(|class| self.known[*class]).sum::<u64>() >= LEFT_OVERTAKEN
+                    && self.has_waited_long(key.0, &waiting, now_ns);
             let may_be_lost = is_long || has_no_ends || waiting.left_ns.is_some();
             let is_lost = is_behind || has_losses && may_be_lost;
             lost += u64::from(is_lost);
@@ -641,8 +750,8 @@ mod tests {
             (longest, flight.abandoned())
         };
         assert_eq!(longest(0, 300), (Some(7), 1));
-        // Few have overtaken it: it may only be slow. The newer one of the two is left.
-        assert_eq!(longest(1_000_000, 20), (Some(1027), 1));
+        // Few have overtaken it, and it may only be slow: the newer one ends as one of that place does, and the older one waits.
+        assert_eq!(longest(1_000_000, 20), (Some(7), 1));
     }
 
     #[test]

@@ -149,22 +149,107 @@ fn a_few_missing_ends_do_not_make_a_trace_of_others_deeper() {
         // The same places come again and again: the next end there is that of the newer one.
         for places in [40, 150] {
             let hot = |is_lost: &dyn Fn(u64) -> bool| {
-                let mut events = reads((6000, 50_000, each_ns), (0, 0), is_lost);
-                let place = |ns: u64| ns / each_ns % places * 8;
-                let mut began = HashMap::new();
-                for event in &mut events {
-                    let cold = event.sector;
-                    if event.action == Action::Queue {
-                        began.insert(cold, place(event.time_ns));
-                    }
-                    event.sector = began[&cold];
-                }
-                study_of_others(&events, None)
+                let events = reads((6000, 50_000, each_ns), (0, 0), is_lost);
+                study_of_others(&elsewhere(events, |ns| ns / each_ns % places * 8), None)
             };
             let (some, whole) = (hot(&|number| number % 200 == 100), hot(&|_| false));
             assert_eq!((some.faults.abandoned, &some.depth_ns), (30, &whole.depth_ns));
             assert_eq!(some.class("read").and_then(|read| read.total_ns.max()), Some(50_000));
         }
+    }
+}
+
+/// Each of these at the place that belongs to the time of its beginning.
+fn elsewhere(mut events: Vec<Event>, place: impl Fn(u64) -> u64) -> Vec<Event> {
+    let mut began = HashMap::new();
+    for event in &mut events {
+        let old = event.sector;
+        if event.action == Action::Queue {
+            began.insert(old, place(event.time_ns));
+        }
+        event.sector = began[&old];
+    }
+    events
+}
+
+/// As a database commits, one request after the other, most of them at the start of its file or of its journal; or all at one place.
+#[test]
+fn a_lost_end_at_a_place_that_comes_again_at_once_shifts_no_other() {
+    let database = |ns: u64| [0, ns, 0, 8, ns][(ns / 100_000 % 5) as usize];
+    let places: [&dyn Fn(u64) -> u64; 2] = [&database, &|_| 0];
+    for place in places {
+        for lost in [&[5000][..], &[5000, 5003], &[5000, 5003, 5050, 5500]] {
+            let pause = (5001, 5_000_000_000);
+            let events = |lost: &[u64]| {
+                elsewhere(reads((8000, 80_000, 100_000), pause, |n| lost.contains(&n)), place)
+            };
+            let (some, whole) =
+                (study_of_others(&events(lost), None), study_of_others(&events(&[]), None));
+            assert_eq!(some.faults.abandoned, lost.len() as u64);
+            assert_eq!(some.depth_ns, whole.depth_ns);
+            let longest = some.class("read").and_then(|read| read.total_ns.max());
+            assert_eq!(longest, Some(80_000));
+        }
+    }
+}
+
+/// Hardly any request is a read: that the end of one is missing shows by the writes that overtake it, and one that starves among them
+/// is none of these.
+#[test]
+fn a_lost_end_of_a_class_that_is_rare_does_not_stay_in_flight() {
+    for (each_ns, every) in [(110_000, 200), (50_000, 200), (110_000, 4000)] {
+        let mixed = |lost: u64, late_ns: Option<u64>| {
+            let mut events = reads((8000, 100_000, each_ns), (0, 0), |number| number == lost);
+            let mut is_read = std::collections::HashSet::new();
+            for event in &mut events {
+                if event.action == Action::Queue && event.time_ns / each_ns % every == 100 {
+                    is_read.insert(event.sector);
+                }
+                event.class =
+                    if is_read.contains(&event.sector) { Class::Read } else { Class::Write };
+            }
+            if let Some(late_ns) = late_ns {
+                let sector = lost * 7919 % 100_000 * 8;
+                events.push(at(Action::Complete, lost * each_ns + late_ns, Class::Read, sector, 8));
+                events.sort_by_key(|event| event.time_ns);
+            }
+            study_of_others(&events, None)
+        };
+        let whole = mixed(8000, None);
+        for lost in [4100, 100] {
+            let (some, starves) = (mixed(lost, None), mixed(lost, Some(300_000_000)));
+            assert_eq!((some.faults.abandoned, &some.depth_ns), (1, &whole.depth_ns));
+            let area = |record: &CaptureRecord| -> u64 {
+                (0u64..).zip(&record.depth_ns).map(|(depth, ns)| depth * ns).sum()
+            };
+            assert_eq!(starves.faults.abandoned, 0);
+            assert_eq!(area(&starves), area(&whole) + 300_000_000 - 100_000);
+        }
+    }
+}
+
+/// Nothing is missing, and many wait at one place: one after the other, also when there was only one at first, or they get slower.
+#[test]
+fn a_queue_at_one_place_is_no_row_of_lost_ends() {
+    let steady = |_: u64| 100_000;
+    let slower = |number: u64| 100_000 + number * 100;
+    let slow = |number: u64| if number < 3000 { 100_000 } else { 1_000_000 };
+    let takes: [&dyn Fn(u64) -> u64; 3] = [&steady, &slower, &slow];
+    let of = |take_ns| [2, 3, 8].map(|depth| [(take_ns, depth, 0), (take_ns, depth, 1000)]);
+    for (take_ns, depth, alone) in takes.into_iter().flat_map(of).flatten() {
+        let (mut events, mut ended) = (Vec::new(), vec![0u64]);
+        for number in 0..6000u64 {
+            let depth = if number < alone { 1 } else { depth };
+            let start_ns = ended[ended.len().saturating_sub(depth)] + 1000;
+            let end_ns = ended[ended.len() - 1].max(start_ns) + take_ns(number);
+            let steps =
+                [(Action::Queue, start_ns), (Action::Issue, start_ns), (Action::Complete, end_ns)];
+            events.extend(steps.map(|(action, ns)| at(action, ns, Class::Read, 64, 8)));
+            ended.push(end_ns);
+        }
+        events.sort_by_key(|event| event.time_ns);
+        let record = study_of_others(&events, None);
+        assert_eq!((record.faults.abandoned, record.depth_quantile(1.0)), (0, depth as u64));
     }
 }
 
