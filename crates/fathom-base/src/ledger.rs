@@ -152,6 +152,8 @@ struct Overwritten {
     index: usize,
     generation: u64,
     by: u64,
+    /// The oldest that may have been there when it had ended.
+    base: u64,
 }
 
 /// A sync under way.
@@ -190,7 +192,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty book that takes at most `limit_bytes` of memory (plus 320 KiB).
+    /// An empty book that takes at most `limit_bytes` of memory (plus 352 KiB).
     ///
     /// # Errors
     /// [`LedgerError::TooLarge`], [`LedgerError::Region`].
@@ -316,7 +318,7 @@ impl Ledger {
             let is_durable = self.is_durable(old.generation, file);
             if is_durable {
                 let mut granule = Granule::from(self.granules[old.index]);
-                granule.raise_base(old.generation);
+                granule.raise_base(old.base);
                 self.granules[old.index] = granule.into();
             }
             !is_durable && (self.is_covered(old.generation, file) || self.is_in_flight(old.by))
@@ -361,9 +363,8 @@ impl Ledger {
             Power::On if self.is_in_flight(granule.latest()) => granule.since(self.oldest(granule)),
             Power::On => granule.at_rest(),
             Power::Lost | Power::LostLater => {
-                let is_sure =
-                    !granule.is_unsure() && self.is_durable(granule.latest(), self.file_of(index));
-                if is_sure { granule.at_rest() } else { granule.since(granule.base()) }
+                let is_durable = self.is_durable(granule.latest(), self.file_of(index));
+                if is_durable { granule.at_rest() } else { granule.since(granule.base()) }
             }
         }
     }
@@ -413,11 +414,13 @@ impl Ledger {
     fn supersede(&mut self, index: usize, generation: u64, kind: ChangeKind) -> u64 {
         let (mut granule, race) = (Granule::from(self.granules[index]), self.race(index));
         let over = if race.is_some() { self.oldest(granule) } else { granule.oldest() };
-        if let Some(latest) = granule.settled() {
+        if let Some(base) = granule.next_base() {
+            let latest = granule.latest();
             if self.is_durable(latest, self.file_of(index)) {
                 granule.settle();
             } else if race.is_none() && self.overwritten.len() < OVERWRITTEN_MAX {
-                self.overwritten.push(Overwritten { index, generation: latest, by: generation });
+                let old = Overwritten { index, generation: latest, by: generation, base };
+                self.overwritten.push(old);
             }
         }
         granule.advance(generation, kind, race);

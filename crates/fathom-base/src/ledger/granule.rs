@@ -26,6 +26,8 @@ const EVER_TRIMMED: u64 = 1 << 60;
 
 const RACE_ZEROS: u64 = 1 << 59;
 const RACE_TRIMS: u64 = 1 << 58;
+/// From those of the racers to [`ZEROS`] and [`TRIMS`].
+const RACE_TO_BASE: u32 = 4;
 
 /// Eight years of a million writes in a second.
 pub(super) const GENERATION: u64 = (1 << 48) - 1;
@@ -90,17 +92,11 @@ impl Granule {
         self.latest & GENERATION
     }
 
-    /// The latest generation where that is what must be there, and newer than the base.
+    /// The oldest generation that may be there when the latest has ended, where that is newer than the base: it becomes the base once
+    /// the latest is durable.
     #[inline]
-    pub fn settled(self) -> Option<u64> {
-        let is_settled = !self.is_unsure() && self.latest() > self.base();
-        is_settled.then_some(self.latest())
-    }
-
-    /// Its content is one of several generations.
-    #[inline]
-    pub fn is_unsure(self) -> bool {
-        self.is_open() || self.race_distance() > 0
+    pub fn next_base(self) -> Option<u64> {
+        (!self.is_open() && self.oldest() > self.base()).then_some(self.oldest())
     }
 
     /// Its content is any generation from the base on.
@@ -134,11 +130,12 @@ impl Granule {
         self.latest |= UNSURE;
     }
 
-    /// What was the latest becomes the base: it is durable.
+    /// The latest is durable: the oldest that it may have left there, which is mostly itself, becomes the base.
     #[inline]
     pub fn settle(&mut self) {
-        let flags = self.latest & (ZEROED | TRIMMED);
-        self.base = self.latest() | (flags << 1) | (self.base & (EVER_ZEROED | EVER_TRIMMED));
+        let flags = ((self.latest & (ZEROED | TRIMMED)) << 1)
+            | ((self.base & (RACE_ZEROS | RACE_TRIMS)) << RACE_TO_BASE);
+        self.base = self.oldest() | flags | (self.base & (EVER_ZEROED | EVER_TRIMMED));
     }
 
     /// An older generation has proved durable.
@@ -173,7 +170,7 @@ impl Granule {
         let cleared = if self.race_distance() == 0 {
             state(self.latest & ZEROED != 0, self.latest & TRIMMED != 0, Cleared::Zeroed)
         } else {
-            self.perhaps(self.base << 4)
+            self.perhaps(self.base << RACE_TO_BASE)
         };
         self.legal(self.oldest(), cleared)
     }

@@ -86,8 +86,8 @@ impl Ledger {
         let granules = self.granules(file, write.offset_bytes, write.length_bytes);
         for stored in &mut self.granules[granules] {
             let mut granule = Granule::from(*stored);
-            if !granule.is_unsure() {
-                granule.raise_base(granule.latest());
+            if !granule.is_open() {
+                granule.raise_base(granule.oldest());
             }
             *stored = granule.into();
         }

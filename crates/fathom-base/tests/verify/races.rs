@@ -242,3 +242,44 @@ fn what_is_too_far_behind_is_open_and_says_so() {
         assert_eq!(ledger.expect(0, 0).unwrap(), Legal::only(again), "known again");
     }
 }
+
+/// What a sync has acknowledged of two at once is one of the two after a crash, whatever follows and whether the book was kept or is
+/// made again from a mark.
+#[test]
+fn of_two_at_once_a_synced_one_is_there_after_a_crash() {
+    let write = Change::write(0, 4096);
+    for (follows, fails) in [(false, false), (true, false), (true, true)] {
+        let region = Region::of_one(0, 8192, 4096);
+        let mut ledger = Ledger::new(region, LIMIT).unwrap();
+        let older = ledger.issued(write).unwrap();
+        ledger.completed(older, false);
+        let [first, second] = [0, 1].map(|_| ledger.issued(write).unwrap());
+        [second, first].into_iter().for_each(|generation| ledger.completed(generation, false));
+        let token = ledger.sync_issued(0);
+        if follows {
+            let third = ledger.issued(write).unwrap();
+            ledger.synced(token);
+            if fails {
+                ledger.failed(third);
+            } else {
+                ledger.completed(third, false);
+            }
+        } else {
+            ledger.synced(token);
+        }
+        let last = ledger.last_generation();
+        let mark = ledger.mark(0).unwrap();
+        ledger.crash(false);
+        assert_eq!(ledger.expect(0, 0), Some(Legal::range(first, last)), "{follows} {fails}");
+        let marks = BTreeMap::from([(0, mark)]);
+        let (again, _) = Ledger::replay(region, LIMIT, &marks, vec![write; last as usize]).unwrap();
+        let legal = again.expect(0, 0).unwrap();
+        assert!((1..=first).contains(&legal.min_generation), "{legal:?}");
+    }
+    // Without a sync any of them may be lost, and what was there before may be there.
+    let mut ledger = Ledger::new(Region::of_one(0, 8192, 4096), LIMIT).unwrap();
+    let [first, second] = [0, 1].map(|_| ledger.issued(write).unwrap());
+    [first, second].into_iter().for_each(|generation| ledger.completed(generation, false));
+    ledger.crash(false);
+    assert_eq!(ledger.expect(0, 0), Some(Legal::range(0, second)));
+}
