@@ -337,14 +337,31 @@ impl CaptureRecord {
         if total == 0 { 0.0 } else { weighted / total as f64 }
     }
 
-    /// Whether the ends are there that tell how many were in flight: of lost events one in a thousand at the most, and of no processor
-    /// all.
+    /// Whether the ends are there that tell how many were in flight, in the order of their times: of lost events one in a thousand at the
+    /// most, and of no processor all.
     #[must_use]
     pub fn knows_depth(&self) -> bool {
         let is_little = self.faults.lost as f64 <= 0.001 * (self.faults.lost + self.events) as f64;
         // Where a processor is missing, what ended on it stays in flight.
         let has_all = self.faults.without_file.is_empty() || self.faults.abandoned == 0;
-        is_little && has_all && !self.lacks_ends() && self.faults.came_online.is_empty()
+        is_little
+            && has_all
+            && !self.lacks_ends()
+            && self.faults.came_online.is_empty()
+            && !self.is_out_of_order()
+    }
+
+    /// Times go back more often than processors do that write down what happened at the same time, one in a hundred, and by more than a
+    /// tenth of what reads or writes take at the median: what came late counts when it came, and so latencies are wrong.
+    #[must_use]
+    pub fn is_out_of_order(&self) -> bool {
+        let medians = self.classes.iter().filter_map(|class| {
+            let times = [&class.total_ns, &class.service_ns].into_iter();
+            let is_transfer = matches!(class.class.as_str(), "read" | "write");
+            times.filter(|_| is_transfer).filter_map(|times| times.quantile(0.5)).min()
+        });
+        let is_far = medians.min().is_some_and(|ns| self.faults.back_ns_max > ns / 10);
+        self.faults.late as f64 > 0.01 * self.events as f64 && is_far
     }
 
     /// More ends are missing than kernels lose.

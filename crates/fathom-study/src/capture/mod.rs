@@ -120,13 +120,20 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     }
     if faults.late > 0 {
         let back = format_ns(faults.back_ns_max);
-        let text = format!("time goes back {} times, by up to {back}", format_count(faults.late));
+        let mut text =
+            format!("time goes back {} times, by up to {back}", format_count(faults.late));
         // Processors write down what happened at the same time one after the other.
-        let severity = if faults.back_ns_max > 10_000_000 { Doubtful } else { Note };
-        found.push(
-            Finding::new("capture-time-goes-back", severity, text)
-                .advise("several traces in one file, or lines of several processors that were not merged (blkparse merges them)"),
-        );
+        let is_far = faults.back_ns_max > 10_000_000 || capture.is_out_of_order();
+        if is_far {
+            text += ": latencies, and how many were in flight, are not those of the device";
+        }
+        let severity = if is_far { Doubtful } else { Note };
+        let mut found_late = Finding::new("capture-time-goes-back", severity, text)
+            .advise("several traces in one file, or lines of several processors that were not merged (blkparse merges them)");
+        if capture.source == "blkparse" {
+            found_late = found_late.advise("lines of one trace: sort -s -n -k4,4 FILE");
+        }
+        found.push(found_late);
     }
     if faults.skipped > 0 {
         let text = format!(

@@ -234,6 +234,19 @@ fn what_is_wrong_with_a_trace_is_said() {
     assert!(!knows_depth);
     let (found, _) = text(vec![2, 3]);
     assert!(found.is_some_and(|(_, text)| text.starts_with("processors 2, 3 came online")));
+    // Times that go back by less than that spoil what is short.
+    let back = |late: u64, back_ns_max: u64| {
+        let mut text = capture(vec![class("read", 1000, 0, &[(4096, 1000)])], vec![1, 1]);
+        text.classes[0].total_ns.record_n(480_000, 1000);
+        (text.events, text.source) = (3000, "blkparse".to_owned());
+        (text.faults.late, text.faults.back_ns_max) = (late, back_ns_max);
+        let found = faults(&text).into_iter().find(|f| f.id == "capture-time-goes-back");
+        let found = found.expect("a finding");
+        (found.severity, text.knows_depth(), found.advice.join(" ").contains("sort -s"))
+    };
+    assert_eq!(back(2700, 1_000_000), (Severity::Doubtful, false, true));
+    assert_eq!(back(2700, 40_000), (Severity::Note, true, true));
+    assert_eq!(back(20, 1_000_000), (Severity::Note, true, true));
     // A replay tells what is wrong with its trace; how long that is, and its errors, are its own.
     let of_trace: Vec<String> = faults_of_trace(&bad).into_iter().map(|f| f.id).collect();
     assert_eq!(of_trace, expected[..8]);
