@@ -182,6 +182,8 @@ pub struct Ledger {
     ended: Vec<u64>,
     ended_in: Vec<u32>,
     last_generation: u64,
+    /// There were requests other than writes.
+    has_cleared: bool,
     sequence: u64,
     files: Vec<FileState>,
     spread: u64,
@@ -207,6 +209,7 @@ impl Ledger {
             ended: vec![0; WINDOW as usize],
             ended_in: vec![0; window_of_files],
             last_generation: 0,
+            has_cleared: false,
             sequence: DURABLE,
             files: vec![FileState::default(); region.files as usize],
             spread: 0,
@@ -249,6 +252,7 @@ impl Ledger {
         }
         self.last_generation += 1;
         let generation = self.last_generation;
+        self.has_cleared |= kind != ChangeKind::Write;
         let file = self.local(change.file).unwrap_or(u32::MAX);
         self.ended[slot(generation)] = 0;
         if let Some(of) = self.ended_in.get_mut(slot(generation)) {
@@ -412,7 +416,8 @@ impl Ledger {
     /// Returns the oldest generation that may be there before this one arrives.
     #[inline]
     fn supersede(&mut self, index: usize, generation: u64, kind: ChangeKind) -> u64 {
-        let (mut granule, race) = (Granule::from(self.granules[index]), self.race(index));
+        let mut granule = Granule::from(self.granules[index]);
+        let race = self.race(index, granule.latest());
         let over = if race.is_some() { self.oldest(granule) } else { granule.oldest() };
         if let Some(base) = granule.next_base() {
             let latest = granule.latest();
@@ -428,13 +433,15 @@ impl Ledger {
         over
     }
 
-    /// What is in flight to a granule.
+    /// What is in flight to a granule with that latest generation: mostly all that is in flight is newer.
     #[inline]
-    fn race(&self, index: usize) -> Option<Race> {
-        let mut there = self.in_flight.iter().filter(|write| write.granules.contains(&index));
+    fn race(&self, index: usize, latest: u64) -> Option<Race> {
+        let older = self.in_flight.iter().take_while(|write| write.generation <= latest);
+        let mut there = older.filter(|write| write.granules.contains(&index));
         let first = there.next()?;
         let race = Race::new(first.generation, first.kind);
-        Some(there.fold(race, |race, write| race.with(write.kind)))
+        let others = self.has_cleared.then_some(there).into_iter().flatten();
+        Some(others.fold(race, |race, write| race.with(write.kind)))
     }
 
     fn is_busy(&self, index: usize) -> bool {

@@ -128,7 +128,7 @@ fn the_measured_loop_allocates_nothing() {
     let _alone = alone();
     let sizes = ("block_size", "512:1,4k:3,64k:1");
     let synced = [("write_fraction", "0.5"), ("fsync_every", "50"), sizes];
-    let jobs: [&[(&str, &str)]; 10] = [
+    let jobs: [&[(&str, &str)]; 11] = [
         &[],
         // Written buffers are stamped.
         &[("write_fraction", "1")],
@@ -141,6 +141,8 @@ fn the_measured_loop_allocates_nothing() {
         &[("rate", "2000000"), ("arrivals", "poisson"), ("write_fraction", "0.5")],
         &[("think_time", "20us")],
         &[("cap_iops", "50000"), ("cap_bytes", "1G")],
+        // Many to one place at once.
+        &[("verify", "after"), ("write_fraction", "1"), ("distribution", "zipf:1.2"), sizes],
     ];
     for engine in ["null", "psync", "io_uring"] {
         for keys in jobs {

@@ -204,6 +204,9 @@ pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
 
 /// Why nobody knows how many were in flight.
 fn not_known(capture: &CaptureRecord) -> String {
+    if capture.is_out_of_order() {
+        return "not known: the events are not in the order of their times".to_owned();
+    }
     match (capture.faults.lost, capture.faults.abandoned) {
         (0, 0) => "not known: what happened on some processors is missing".to_owned(),
         (0, count) => {

@@ -301,6 +301,47 @@ mod tests {
         assert_eq!(record.device, "two (8,0)", "which of them it is");
     }
 
+    /// Reads one after the other, 80 us each, with the lines of two processors one behind the other in blocks: an order in which nobody
+    /// knows latencies and depth, which are there when the lines are sorted.
+    #[test]
+    fn lines_that_were_not_merged_hide_latencies_and_depth() {
+        let place = tempfile::tempdir().expect("a directory");
+        let mut lines: Vec<(u64, u64, String)> = Vec::new();
+        for number in 0..3000u64 {
+            let start_ns = number * 120_000;
+            for (action, ns) in [("Q", start_ns), ("D", start_ns + 1000), ("C", start_ns + 80_000)]
+            {
+                let processor = (number / 2 + u64::from(action == "C")) % 2;
+                let (s, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+                let (sector, by) =
+                    (number * 7919 % 100_000 * 8, if action == "C" { "0" } else { "x" });
+                let line =
+                    format!("8,0 {processor} 1 {s}.{rest:09} 9 {action} R {sector} + 8 [{by}]");
+                lines.push((ns, ns / 1_200_000 * 2 + processor, line));
+            }
+        }
+        let path = place.path().join("sda.txt");
+        let study = |lines: &[(u64, u64, String)]| {
+            let text: Vec<&str> = lines.iter().map(|line| line.2.as_str()).collect();
+            std::fs::write(&path, text.join("\n") + "\n").expect("written");
+            let mut source = Source::open(&path).expect("a trace");
+            source.characterise(&|| true).expect("readable")
+        };
+        lines.sort_by_key(|line| (line.1, line.0));
+        let blocks = study(&lines);
+        assert!(blocks.faults.back_ns_max < 2_000_000 && blocks.faults.late > 100);
+        assert!(blocks.is_out_of_order() && !blocks.knows_depth(), "{:?}", blocks.faults);
+        lines.sort_by_key(|line| line.0);
+        let sorted = study(&lines);
+        assert!(!sorted.is_out_of_order() && sorted.depth_quantile(1.0) == 1);
+        // Here and there two processors write down in another order what happened at the same time.
+        let at: Vec<usize> =
+            (0..lines.len() - 1).filter(|at| lines[*at].2.contains(" Q R")).collect();
+        at.iter().for_each(|at| lines.swap(*at, at + 1));
+        let swapped = study(&lines);
+        assert!(swapped.faults.late > 2000 && swapped.knows_depth(), "{:?}", swapped.faults);
+    }
+
     /// Nobody writes into it, and nobody waits for that.
     #[test]
     fn a_pipe_is_refused_at_once() {

@@ -8,6 +8,7 @@ use fathom_testkit::{
 use serde_json::Value;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -237,8 +238,16 @@ fn lasts_as_long_as_asked(sandbox: &Sandbox, dir: &Path) {
         let zeros: &[&str] = if workload == "seqwrite" { &["content=zero"] } else { &[] };
         lasts(&[&large, zeros].concat(), 10 << 30);
     }
-    let again = ["run", "seqwrite", p(dir), "size=1M", "duration=300ms", "verify=after"];
+    // A pass begins while the one before is in flight; what is lost afterwards is found.
+    let file = dir.join("again");
+    let again =
+        ["run", "seqwrite", p(&file), "size=1M", "duration=300ms", "verify=after", "--keep"];
     lasts(&again, 1 << 20);
+    let opened = fs::File::options().write(true).open(&file).unwrap();
+    opened.write_all_at(&vec![0x5A; 1 << 20], 0).unwrap();
+    let told = sandbox.run(&["verify", p(&file)]);
+    assert!(told.code == 5 && told.stdout.contains("WRONG"), "{told:?}");
+    fs::remove_file(&file).unwrap();
 }
 
 fn null_beside_real() {
