@@ -114,12 +114,20 @@ fn merged_writes(device: &LoopDevice) -> u64 {
     text.split_whitespace().nth(5).unwrap().parse().unwrap()
 }
 
-/// Pages of a file that is written in a row become requests of many pages: as many merges as the device's counter has.
+/// Writes in a row of a page each, 64 of which are handed over together: most are merged, whatever the size of pieces in the page cache.
+fn writes_that_merge(path: &Path, size: &str) -> String {
+    format!(
+        "fio --name=x --filename={} --rw=write --bs=4k --size={size} --direct=1 --ioengine=libaio --iodepth=64 \
+         --iodepth_batch_submit=64 --iodepth_batch_complete_min=64 > /dev/null",
+        p(path)
+    )
+}
+
+/// Pages that are written in a row become requests of many pages: as many merges as the device's counter has.
 fn merged() {
     let sandbox = Sandbox::new();
     let device = LoopDevice::new(64 * MIB).unwrap();
-    let path = p(device.path());
-    let script = format!("dd if=/dev/zero of={path} bs=1M count=16 conv=fsync status=none");
+    let script = writes_that_merge(device.path(), "16m");
     // Kernels lose an event in a million without a word.
     let mut seen = String::new();
     for attempt in 0..3 {
@@ -151,7 +159,7 @@ fn steps(trace: &Path) -> BTreeMap<Action, (u64, u64)> {
 }
 
 /// Requests have 64 KiB at the most. Four writes of 1 MiB to a partition: each comes from there, arrives once and is cut 15 times; its 16
-/// parts get a place, go through the scheduler, to the driver, and end. Then pages of a file in a row, of which most are merged: what
+/// parts get a place, go through the scheduler, to the driver, and end. Then pages in a row, of which most are merged: what
 /// arrives gets a place or is merged, and every sector gets to the driver and ends once.
 fn every_step() {
     use Action::{
@@ -194,10 +202,9 @@ fn every_step() {
         found == expected && told == [60, 4] && count(&capture, "write") == 4
     };
     assert!((0..3).any(is_exact), "not as it was cut");
-    let buffered =
-        format!("dd if=/dev/zero of={} bs=1M count=4 conv=fsync status=none", p(&partition));
+    let merging = writes_that_merge(&partition, "4m");
     let adds_up = |attempt: usize| {
-        let (capture, found) = run(format!("buffered{attempt}"), &buffered);
+        let (capture, found) = run(format!("merged{attempt}"), &merging);
         println!("{found:?}");
         let of = |action| found.get(&action).copied().unwrap_or_default();
         let merged = of(FrontMerge).0 + of(BackMerge).0;
