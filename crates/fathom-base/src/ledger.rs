@@ -7,8 +7,10 @@
 //! - *read back during or after a run*: exactly the latest; where others were in flight there when that was issued
 //!   (nobody knows in which order they came), anything from the oldest of those to the latest; while the latest is in
 //!   flight itself, what might have been there when it was issued, too;
-//! - *after a crash*: the latest where a sync that was issued after its end has ended; else anything from the durable
-//!   one to the latest.
+//! - *after a crash*: where a sync that was issued after the end of the latest has ended, the same as at rest; else anything
+//!   from the durable one to the latest.
+//!
+//! Of racers the oldest is kept and not which ones they were: what lies between it and the latest is accepted, too.
 //!
 //! Zero ranges and trims have generations too. After a zero range there must be zeros; after a trim anything may be
 //! there, until it is written again.

@@ -7,6 +7,7 @@ use fathom_model::plan::OwnKnob;
 use fathom_sys::child::{Output, Program};
 use std::ffi::OsString;
 use std::fs;
+use std::path::PathBuf;
 
 #[test]
 fn programs_end_before_test_files_are_removed() {
@@ -40,17 +41,21 @@ fn programs_end_before_test_files_are_removed() {
     assert!(!path.exists());
 }
 
+/// A journal with a program that does not run any more, and the process namespace of who wrote it.
+fn a_program_that_has_ended(root: &SysRoot, dir: &Path) -> (PathBuf, String) {
+    let mut log = ChangeLog::create(root, dir, "run", Faults::none()).expect("is made");
+    let command = "sleep".to_owned();
+    let program = MachineChange::Program { command, pid: 0, start_time_ticks: 0 };
+    log.intend(Change::Machine(program)).expect("is noted");
+    (log.path().to_owned(), log.owner().pid_namespace.clone())
+}
+
 /// Of a process namespace in which no process is left, on the root directory that this process has: as of every dead process.
 #[test]
 fn what_a_namespace_left_is_put_back() {
     let dir = tempfile::tempdir().expect("directory");
     let root = SysRoot::live();
-    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
-    let command = "sleep".to_owned();
-    let program = MachineChange::Program { command, pid: 0, start_time_ticks: 0 };
-    log.intend(Change::Machine(program)).expect("is noted");
-    let (path, own) = (log.path().to_owned(), log.owner().pid_namespace.clone());
-    drop(log);
+    let (path, own) = a_program_that_has_ended(&root, dir.path());
     let text = fs::read_to_string(&path).expect("is there");
     fs::write(&path, text.replace(&own, "pid:[1]")).expect("is written");
     let reports = restore_dead(&root, dir.path(), false, &Faults::none(), &mut || (), &mut |_| ());
@@ -143,12 +148,7 @@ fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
 fn what_a_container_left_is_told_and_put_back_when_it_is_gone() {
     let dir = tempfile::tempdir().expect("directory");
     let root = SysRoot::live();
-    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
-    let command = "sleep".to_owned();
-    let program = MachineChange::Program { command, pid: 0, start_time_ticks: 0 };
-    log.intend(Change::Machine(program)).expect("is noted");
-    let (path, own) = (log.path().to_owned(), log.owner().pid_namespace.clone());
-    drop(log);
+    let (path, own) = a_program_that_has_ended(&root, dir.path());
     let text = fs::read_to_string(&path).expect("is there");
     assert_eq!(text.matches(&own).count(), 1, "{text}");
     let text = of_a_container(&text);
