@@ -1,16 +1,20 @@
 //! Which generation must be found where: what was written, what is on stable storage, what was in flight.
 //!
 //! The target is kept in *granules*, the largest piece that every write fills whole (the greatest common divisor of
-//! block sizes and alignment); a granule takes 16 bytes of memory, real only once it is written. Per granule the ledger
-//! knows the latest generation and the newest one that was known to be durable before it. That is enough for:
+//! block sizes and alignment); a granule takes 16 bytes of memory, real only once it is written.
 //!
-//! - *read back during or after a run*: exactly the latest; where others were in flight there when that was issued
-//!   (nobody knows in which order they came), anything from the oldest of those to the latest; while the latest is in
-//!   flight itself, what might have been there when it was issued, too;
+//! One rule is behind all of it. A storage carries a request out at some moment between its issue and its end; so what
+//! it left may be there until another one to the same place that was issued after its end has ended well. That is:
+//!
+//! - *at rest*: the latest, or one of its *racers*, which were in flight there when it was issued (nobody knows in which
+//!   order they came). All others had ended before, and are gone, also where they lie between a racer and the latest;
+//! - *while the latest is in flight*: anything from the oldest that might have been there when it was issued;
 //! - *after a crash*: where a sync that was issued after the end of the latest has ended, the same as at rest; else anything
-//!   from the durable one to the latest.
+//!   from the newest that was known to be durable, or the oldest of its racers, to the latest.
 //!
-//! Of racers the oldest is kept and not which ones they were: what lies between it and the latest is accepted, too.
+//! Mostly nothing races, and the latest generation and the durable one are all that is kept. Of racers a granule keeps the
+//! oldest; which ones they are stands beside the granules, where there is room for 4,096 places with some 40 racers each.
+//! Where that is not enough, anything from the oldest racer to the latest is legal.
 //!
 //! Zero ranges and trims have generations too. After a zero range there must be zeros; after a trim anything may be
 //! there, until it is written again.
@@ -26,12 +30,14 @@ mod bytes;
 mod error;
 mod granule;
 mod mark;
+mod raced;
 
 pub use self::error::{LedgerError, TooLarge};
 pub use self::mark::Mark;
 
 use self::granule::{GENERATION, Granule, Race, Stored};
-use crate::verify_block::Legal;
+use self::raced::Raced;
+use crate::verify_block::{Legal, Racers};
 use std::ops::Range;
 
 /// Generations before the latest whose order of completion is known; later ones count as durable by the oldest write
@@ -178,6 +184,7 @@ pub struct Ledger {
     region: Region,
     /// Those of each file, one file after the other.
     granules: Vec<Stored>,
+    raced: Raced,
     /// Oldest first.
     in_flight: Vec<InFlight>,
     /// For the last generations the number under which they ended, 0 while in flight; and of several files, which one.
@@ -196,7 +203,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty book that takes at most `limit_bytes` of memory (plus 352 KiB).
+    /// An empty book that takes at most `limit_bytes` of memory (plus 608 KiB).
     ///
     /// # Errors
     /// [`LedgerError::TooLarge`], [`LedgerError::Region`].
@@ -207,6 +214,7 @@ impl Ledger {
         Ok(Self {
             region,
             granules: vec![[0; 2]; granules],
+            raced: Raced::new(granules),
             in_flight: Vec::with_capacity(256),
             ended: vec![0; WINDOW as usize],
             ended_in: vec![0; window_of_files],
@@ -344,7 +352,11 @@ impl Ledger {
     pub fn expect(&self, file: u32, offset_bytes: u64) -> Option<Legal> {
         let known = self.known(self.index_of(file, offset_bytes)?);
         let is_open = self.power == Power::LostLater;
-        Some(if is_open { Legal { max_generation: u64::MAX, ..known } } else { known })
+        Some(if is_open {
+            Legal { max_generation: u64::MAX, racers: None, ..known }
+        } else {
+            known
+        })
     }
 
     /// True while a write, a trim or a zero range to the granule that holds this offset of a file is in flight.
@@ -367,12 +379,23 @@ impl Ledger {
         let granule = Granule::from(self.granules[index]);
         match self.power {
             Power::On if self.is_in_flight(granule.latest()) => granule.since(self.oldest(granule)),
-            Power::On => granule.at_rest(),
+            Power::On => self.at_rest(index, granule),
             Power::Lost | Power::LostLater => {
                 let is_durable = self.is_durable(granule.latest(), self.file_of(index));
-                if is_durable { granule.at_rest() } else { granule.since(granule.base()) }
+                if is_durable {
+                    self.at_rest(index, granule)
+                } else {
+                    granule.since(granule.base())
+                }
             }
         }
+    }
+
+    /// What may be there when the latest has ended.
+    fn at_rest(&self, index: usize, granule: Granule) -> Legal {
+        let known = || self.raced.get(index, granule.latest());
+        let racers = granule.has_racers().then(known).flatten();
+        Legal { racers, ..granule.at_rest() }
     }
 
     /// The oldest generation that may be in a granule while the power is on.
@@ -421,6 +444,9 @@ impl Ledger {
         let mut granule = Granule::from(self.granules[index]);
         let race = self.race(index, granule.latest());
         let over = if race.is_some() { self.oldest(granule) } else { granule.oldest() };
+        if race.is_some() {
+            self.note_racers(index, granule.latest(), generation);
+        }
         if let Some(base) = granule.next_base() {
             let latest = granule.latest();
             if self.is_durable(latest, self.file_of(index)) {
@@ -444,6 +470,23 @@ impl Ledger {
         let race = Race::new(first.generation, first.kind);
         let others = self.has_cleared.then_some(there).into_iter().flatten();
         Some(others.fold(race, |race, write| race.with(write.kind)))
+    }
+
+    /// Keeps which requests to a granule are in flight, up to its latest, when the next one is issued.
+    #[cold]
+    fn note_racers(&mut self, index: usize, latest: u64, next: u64) {
+        let older = self.in_flight.iter().take_while(|write| write.generation <= latest);
+        let there = older.filter(|write| write.granules.contains(&index));
+        let all = there.map(|write| write.generation).chain([next]);
+        if let Some(racers) = Racers::of(all) {
+            self.keep_racers((index, next), racers);
+        }
+    }
+
+    /// Of a granule with that latest generation.
+    fn keep_racers(&mut self, place: (usize, u64), racers: Racers) {
+        let granules = &self.granules;
+        self.raced.put(place, racers, |other| Granule::from(granules[other]).latest());
     }
 
     fn is_busy(&self, index: usize) -> bool {

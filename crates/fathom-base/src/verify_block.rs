@@ -15,8 +15,10 @@
 //! ```
 
 mod found;
+mod racers;
 
 pub use self::found::{Cleared, Found, Legal, Mismatch};
+pub(crate) use self::racers::{RACERS_BYTES, Racers};
 
 use crate::noise::{Noise, key};
 use crate::stamp;

@@ -7,6 +7,8 @@ mod disk;
 mod faults;
 #[path = "verify/files.rs"]
 mod files;
+#[path = "verify/orders.rs"]
+mod orders;
 #[path = "verify/races.rs"]
 mod races;
 
@@ -163,9 +165,9 @@ fn a_book_survives_as_bytes() {
         assert_eq!(book.last_generation(), disk.ledger.last_generation());
         for place in 0..disk::GRANULES {
             let said = |book| {
-                let Legal { min_generation, max_generation, cleared, .. } =
-                    disk.expect(book, place);
-                (min_generation, max_generation, cleared)
+                let legal = disk.expect(book, place);
+                let Legal { min_generation, max_generation, cleared, .. } = legal;
+                (min_generation, max_generation, cleared, legal.to_string())
             };
             assert_eq!(said(&book), said(&disk.ledger), "history {history}");
         }
@@ -176,6 +178,35 @@ fn a_book_survives_as_bytes() {
         let mut bad = bytes.clone();
         bad[at] ^= 1 << prng.below(8);
         assert!(matches!(Ledger::from_bytes(&bad, LIMIT), Err(LedgerError::Unreadable(_))));
+    }
+}
+
+/// Form 2, of fathom before racers were kept one by one, is read as it was; forms that are older or newer are refused by
+/// number.
+#[test]
+fn books_of_other_forms_are_read_or_named() {
+    let format = Format::new(1, 2, 512).unwrap();
+    let mut ledger = Ledger::new(Region::of_one(0, 2048, 512), LIMIT).unwrap();
+    let [first, second] = [0, 1].map(|_| ledger.issued(Change::write(0, 512)).unwrap());
+    let third = ledger.issued(Change::write(1024, 512)).unwrap();
+    [first, second, third].into_iter().for_each(|generation| ledger.completed(generation, false));
+    let bytes = ledger.to_bytes(&format);
+    let with_form = |form| {
+        let mut bytes = bytes[..bytes.len() - 4].to_vec();
+        assert_eq!((&bytes[..7], bytes[7]), (&b"fthmldg"[..], 3));
+        bytes[7] = form;
+        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+        Ledger::from_bytes(&bytes, LIMIT)
+    };
+    for form in [2, 3] {
+        let (book, _) = with_form(form).unwrap();
+        let said = [0, 512, 1024].map(|at| book.expect(0, at).unwrap().to_string());
+        assert_eq!(said, ["generation 1 to 2", "nothing of this run", "generation 3"]);
+    }
+    for form in [1, 4] {
+        let text = with_form(form).unwrap_err().to_string();
+        let wanted = format!("this record of a verified target has form {form}, which");
+        assert!(text.starts_with(&wanted) && text.ends_with("or write the target again"), "{text}");
     }
 }
 

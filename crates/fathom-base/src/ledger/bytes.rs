@@ -1,16 +1,22 @@
 //! Ledgers and marks as bytes, for a later run and for after a crash. Numbers are in groups of seven bits, lowest
 //! first; a CRC32C ends each record.
 
-use super::granule::{GENERATION, Granule};
+use super::granule::{GENERATION, Granule, RACE_MAX};
 use super::{Ledger, LedgerError, Mark, Region};
-use crate::verify_block::{Cleared, Format, Legal};
+use crate::verify_block::{Cleared, Format, Legal, Racers};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-const LEDGER_MAGIC: &[u8; 8] = b"fthmldg\x02";
+/// The form of the last byte follows.
+const LEDGER_MAGIC: &[u8; 7] = b"fthmldg";
+/// Form 2 is the same without racers.
+const FORMS: RangeInclusive<u8> = 2..=3;
 const MARK_MAGIC: &[u8; 4] = b"fmk\x02";
 /// Numbers at the beginning of a ledger.
 const HEAD: usize = 10;
 
+const IMPOSSIBLE: LedgerError =
+    LedgerError::Unreadable("requests in flight at once are impossible");
 const TOO_SHORT: LedgerError = LedgerError::Unreadable("it ends too early");
 
 fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -56,11 +62,54 @@ fn unzigzag(value: u64) -> u64 {
     value >> 1 ^ (value & 1).wrapping_neg()
 }
 
-fn put_run(out: &mut Vec<u8>, count: u64, run: [u64; 3]) {
-    put(out, count);
-    run.into_iter().for_each(|value| put(out, value));
+/// What granules that follow each other have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    /// From the latest generation of the granule before.
+    step: u64,
+    /// From the oldest to the latest.
+    distance: u64,
+    cleared: Cleared,
+    racers: Option<Racers>,
 }
 
+impl Run {
+    fn put(self, count: u64, out: &mut Vec<u8>) {
+        let has_racers = if self.racers.is_some() { HAS_RACERS } else { 0 };
+        [count, self.step, self.distance, number_of(self.cleared) | has_racers]
+            .into_iter()
+            .for_each(|value| put(out, value));
+        if let Some(racers) = self.racers {
+            // As distances from the oldest, the last of which is that of the latest.
+            racers.generations(0).skip(1).for_each(|racer| put(out, racer));
+        }
+    }
+
+    /// With how many granules it is about.
+    fn get(input: &mut &[u8]) -> Result<(u64, Self), LedgerError> {
+        let (count, step, distance) = (get(input)?, get(input)?, get(input)?);
+        let state = get(input)?;
+        let cleared = cleared_of(state & !HAS_RACERS)?;
+        let has_racers = state & HAS_RACERS != 0;
+        let racers = if has_racers { Some(get_racers(input, distance)?) } else { None };
+        Ok((count, Self { step, distance, cleared, racers }))
+    }
+}
+
+fn get_racers(input: &mut &[u8], distance: u64) -> Result<Racers, LedgerError> {
+    let mut all = vec![0];
+    while all[all.len() - 1] < distance {
+        let next = get(input)?;
+        if next <= all[all.len() - 1] || next > distance {
+            return Err(IMPOSSIBLE);
+        }
+        all.push(next);
+    }
+    Racers::of(all).filter(|_| distance < RACE_MAX).ok_or(IMPOSSIBLE)
+}
+
+/// Beside the number of what was cleared.
+const HAS_RACERS: u64 = 1 << 2;
 const CLEARED: [Cleared; 4] = [Cleared::No, Cleared::Perhaps, Cleared::Zeroed, Cleared::Unknown];
 
 fn number_of(cleared: Cleared) -> u64 {
@@ -78,6 +127,7 @@ impl Ledger {
     #[must_use]
     pub fn to_bytes(&self, format: &Format) -> Vec<u8> {
         let mut out = LEDGER_MAGIC.to_vec();
+        out.push(*FORMS.end());
         let Region { first_file, files, start_bytes, length_bytes, granule_bytes } = self.region;
         let (target_id, seed) = format.identity();
         let counts = [format.unit_bytes(), format.files(), first_file, files].map(u64::from);
@@ -85,21 +135,22 @@ impl Ledger {
         let head = head.into_iter().chain(counts).chain([self.last_generation]);
         head.for_each(|value| put(&mut out, value));
         // Runs of granules whose generations have the same distance from that of the one before.
-        let (mut previous, mut run, mut count) = (0u64, [0; 3], 0);
+        let (mut previous, mut run, mut count) = (0u64, None, 0);
         for index in 0..self.granules.len() {
-            let legal = self.known(index);
-            let step = zigzag(legal.max_generation.wrapping_sub(previous));
-            let distance = legal.max_generation - legal.min_generation;
-            let this = [step, distance, number_of(legal.cleared)];
-            previous = legal.max_generation;
-            if this != run && count > 0 {
-                put_run(&mut out, count, run);
+            let Legal { min_generation, max_generation, cleared, racers, .. } = self.known(index);
+            let step = zigzag(max_generation.wrapping_sub(previous));
+            let distance = max_generation - min_generation;
+            let this = Run { step, distance, cleared, racers };
+            previous = max_generation;
+            if let Some(before) = run.replace(this).filter(|before| *before != this) {
+                before.put(count, &mut out);
                 count = 0;
             }
-            run = this;
             count += 1;
         }
-        put_run(&mut out, count, run);
+        if let Some(last) = run {
+            last.put(count, &mut out);
+        }
         seal(&mut out, 0);
         out
     }
@@ -110,9 +161,13 @@ impl Ledger {
     /// [`LedgerError::Unreadable`] for anything else; [`LedgerError::TooLarge`].
     pub fn from_bytes(bytes: &[u8], limit_bytes: u64) -> Result<(Self, Format), LedgerError> {
         let body = unseal(bytes)?;
-        let mut rest = body
+        let (form, mut rest) = body
             .strip_prefix(LEDGER_MAGIC)
+            .and_then(<[u8]>::split_first)
             .ok_or(LedgerError::Unreadable("it begins with something else"))?;
+        if !FORMS.contains(form) {
+            return Err(LedgerError::Form(*form));
+        }
         let mut head = [0; HEAD];
         for value in &mut head {
             *value = get(&mut rest)?;
@@ -126,8 +181,7 @@ impl Ledger {
             .over(all);
         let (mut generation, mut index) = (0u64, 0);
         while !rest.is_empty() {
-            let (count, step, distance) = (get(&mut rest)?, get(&mut rest)?, get(&mut rest)?);
-            let cleared = cleared_of(get(&mut rest)?)?;
+            let (count, Run { step, distance, cleared, racers }) = Run::get(&mut rest)?;
             for _ in 0..count {
                 generation = generation.wrapping_add(unzigzag(step));
                 let Some(stored) = ledger.granules.get_mut(index) else {
@@ -136,8 +190,11 @@ impl Ledger {
                 if generation > last.min(GENERATION) || distance > generation {
                     return Err(LedgerError::Unreadable("a generation is impossible"));
                 }
-                let legal = Legal { cleared, ..Legal::range(generation - distance, generation) };
-                *stored = Granule::of(legal).into();
+                let range = Legal::range(generation - distance, generation);
+                *stored = Granule::of(Legal { cleared, racers, ..range }).into();
+                if let Some(racers) = racers {
+                    ledger.keep_racers((index, generation), racers);
+                }
                 index += 1;
             }
         }

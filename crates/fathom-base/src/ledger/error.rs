@@ -37,6 +37,12 @@ pub enum LedgerError {
     /// Bytes that are no ledger or mark, or damaged.
     #[error("this is no record of a verified target, or it is damaged: {0}")]
     Unreadable(&'static str),
+    /// A ledger of another version of fathom.
+    #[error(
+        "this record of a verified target has form {0}, which this version of fathom does not read (it reads 2 and 3): verify it \
+         with the version that wrote it, or write the target again"
+    )]
+    Form(u8),
 }
 
 /// More granules or files than memory is allowed for.

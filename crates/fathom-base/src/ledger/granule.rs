@@ -33,7 +33,7 @@ const RACE_TO_BASE: u32 = 4;
 pub(super) const GENERATION: u64 = (1 << 48) - 1;
 /// Where the distance to the oldest racer lies, and its largest value: so far or farther, which is unsure.
 const RACE_SHIFT: u32 = 48;
-const RACE_MAX: u64 = (1 << 13) - 1;
+pub(super) const RACE_MAX: u64 = (1 << 13) - 1;
 
 /// As it is kept: pages of zeros become real memory when they are written first.
 pub(super) type Stored = [u64; 2];
@@ -125,6 +125,12 @@ impl Granule {
         }
     }
 
+    /// Others were in flight when the latest was issued, and may have come after it.
+    #[inline]
+    pub fn has_racers(self) -> bool {
+        !self.is_open() && self.race_distance() > 0
+    }
+
     /// A request failed.
     pub fn make_unsure(&mut self) {
         self.latest |= UNSURE;
@@ -185,7 +191,7 @@ impl Granule {
     fn legal(self, min_generation: u64, cleared: Cleared) -> Legal {
         let (is_zeroed, is_trimmed) = (self.base & EVER_ZEROED != 0, self.base & EVER_TRIMMED != 0);
         let ever_cleared = state(is_zeroed, is_trimmed, Cleared::Perhaps);
-        Legal { min_generation, max_generation: self.latest(), cleared, ever_cleared }
+        Legal { cleared, ever_cleared, ..Legal::range(min_generation, self.latest()) }
     }
 
     /// What the latest and these others make of it.
@@ -197,15 +203,20 @@ impl Granule {
 
     /// One of which exactly this is legal: as the others said it.
     pub fn of(legal: Legal) -> Self {
-        let Legal { min_generation, max_generation, .. } = legal;
-        let unsure = if min_generation < max_generation { UNSURE } else { 0 };
+        let Legal { min_generation, max_generation, racers, .. } = legal;
+        let unsure = if racers.is_none() { UNSURE } else { 0 };
+        let race = match max_generation - min_generation {
+            0 => 0,
+            _ if racers.is_none() => UNSURE,
+            distance => distance.min(RACE_MAX) << RACE_SHIFT,
+        };
         let (latest, base) = match legal.cleared {
             Cleared::No => (0, 0),
-            Cleared::Perhaps => (UNSURE, ZEROS),
+            Cleared::Perhaps => (unsure, ZEROS | RACE_ZEROS),
             Cleared::Zeroed => (ZEROED, 0),
-            Cleared::Unknown => (TRIMMED, TRIMS),
+            Cleared::Unknown => (TRIMMED, TRIMS | RACE_TRIMS),
         };
-        Self { latest: max_generation | unsure | latest, base: min_generation | base }
+        Self { latest: max_generation | race | latest, base: min_generation | base }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What may lie at a place, and what lies there instead.
 
+use super::racers::Racers;
 use std::fmt;
 use thiserror::Error;
 
@@ -30,6 +31,9 @@ impl Cleared {
     }
 }
 
+/// Generations that are named one by one.
+const NAMED_MAX: usize = 8;
+
 /// What may lie at a place: which generations, and what else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Legal {
@@ -41,6 +45,8 @@ pub struct Legal {
     pub cleared: Cleared,
     /// The same about all that was ever issued there, for reads that others overtake.
     pub(crate) ever_cleared: Cleared,
+    /// Where not all from the oldest to the newest may be there: which ones.
+    pub(crate) racers: Option<Racers>,
 }
 
 impl Legal {
@@ -54,17 +60,19 @@ impl Legal {
     #[must_use]
     pub const fn range(min_generation: u64, max_generation: u64) -> Self {
         let (cleared, ever_cleared) = (Cleared::No, Cleared::No);
-        Self { min_generation, max_generation, cleared, ever_cleared }
+        Self { min_generation, max_generation, cleared, ever_cleared, racers: None }
     }
 
     /// What a read may find that was issued when this held and ended when `later` held.
     #[must_use]
-    pub const fn until(self, later: Self) -> Self {
+    pub fn until(self, later: Self) -> Self {
         let cleared = self.cleared.or(later.cleared);
         let is_same = self.max_generation == later.max_generation;
         // Of what was issued in between only the end is known.
         let cleared = if is_same { cleared } else { cleared.or(later.ever_cleared) };
-        Self { min_generation: self.min_generation, cleared, ..later }
+        // Racers are known of what has ended only: then it had ended before.
+        let racers = later.racers.filter(|_| is_same && self.racers == later.racers);
+        Self { min_generation: self.min_generation, cleared, racers, ..later }
     }
 
     /// True where something was written or zeroed, so that there is something to check.
@@ -86,11 +94,19 @@ impl Legal {
         self.min_generation == 0 && self.max_generation > 0 && self.max_generation < u64::MAX
     }
 
-    pub(super) fn allows(self, generation: u64) -> bool {
-        let is_in_range = (self.min_generation..=self.max_generation).contains(&generation);
+    /// True for a generation that may be there; 0 stands for zero bytes.
+    #[must_use]
+    pub fn allows(self, generation: u64) -> bool {
+        let is_in_range = || (self.min_generation..=self.max_generation).contains(&generation);
+        let is_one = || {
+            let is_racer = |racers: Racers| {
+                racers.generations(self.min_generation).any(|racer| racer == generation)
+            };
+            is_in_range() && self.racers.is_none_or(is_racer)
+        };
         match self.cleared {
-            Cleared::No => is_in_range,
-            Cleared::Perhaps => is_in_range || generation == 0,
+            Cleared::No => is_one(),
+            Cleared::Perhaps => is_one() || generation == 0,
             Cleared::Zeroed => generation == 0,
             Cleared::Unknown => true,
         }
@@ -104,6 +120,18 @@ impl fmt::Display for Legal {
             Cleared::Unknown => return f.write_str("anything: it was trimmed"),
             Cleared::No | Cleared::Perhaps => {}
         }
+        if let Some(racers) = self.racers {
+            self.name(racers, f)?;
+        } else {
+            self.name_range(f)?;
+        }
+        let has_zeros = self.cleared == Cleared::Perhaps && self.min_generation > 0;
+        if has_zeros { f.write_str(" or zeros") } else { Ok(()) }
+    }
+}
+
+impl Legal {
+    fn name_range(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.min_generation, self.max_generation) {
             (0, 0) => f.write_str("nothing of this run"),
             (0, u64::MAX) => f.write_str("any generation or none"),
@@ -111,9 +139,20 @@ impl fmt::Display for Legal {
             (min, u64::MAX) => write!(f, "generation {min} or newer"),
             (min, max) if min == max => write!(f, "generation {min}"),
             (min, max) => write!(f, "generation {min} to {max}"),
-        }?;
-        let has_zeros = self.cleared == Cleared::Perhaps && self.min_generation > 0;
-        if has_zeros { f.write_str(" or zeros") } else { Ok(()) }
+        }
+    }
+
+    fn name(self, racers: Racers, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (min, max) = (self.min_generation, self.max_generation);
+        let count = racers.generations(min).count();
+        if count > NAMED_MAX {
+            return write!(f, "one of {count} generations from {min} to {max}");
+        }
+        write!(f, "generation {min}")?;
+        racers.generations(min).skip(1).try_for_each(|generation| {
+            let before = if generation == max { " or" } else { "," };
+            write!(f, "{before} {generation}")
+        })
     }
 }
 

@@ -118,7 +118,8 @@ impl Oracle {
     fn step(&mut self, prng: &mut Prng, ways: Ways) {
         self.now += 1;
         let is_full = self.in_flight.len() == ways.depth;
-        if !self.in_flight.is_empty() && (is_full || prng.below(2) == 0) {
+        let is_end = prng.below(if ways.depth > 8 { 4 } else { 2 }) == 0;
+        if !self.in_flight.is_empty() && (is_full || is_end) {
             self.end(prng, ways);
         } else {
             self.issue(prng, ways);
@@ -155,6 +156,14 @@ impl Oracle {
         };
         assert_eq!(said.cleared, cleared, "{truth:?}");
         assert_eq!(said.is_open(), newest > 0 && oldest == 0);
+        let writes = (1..).zip(&self.requests[1..]).filter(|(generation, request)| {
+            request.kind == ChangeKind::Write && self.covers(*generation, place)
+        });
+        for (generation, _) in writes {
+            let is_legal = truth.contains_key(&generation) || said.is_unknown();
+            let is_zeroed = matches!(said.cleared, Cleared::Zeroed);
+            assert_eq!(said.allows(generation), is_legal && !is_zeroed, "{generation}: {said:?}");
+        }
         self.bottom[place] = oldest;
     }
 }
@@ -165,13 +174,15 @@ fn what_raced_is_legal_and_nothing_older() {
     let (mut groups, mut rests) = (0, 0);
     for history in 0..20_000 {
         let ways = Ways {
-            depth: 1 + history % 8,
+            // All that is in flight to one place is known one by one up to some 40.
+            depth: if history % 50 == 1 { 40 } else { 1 + history % 8 },
             count_max: 1 + prng.below(3),
             failures: history % 5 == 0,
             clears: history % 3 == 0,
         };
         let mut oracle = Oracle::new();
-        (0..10 + prng.below(50)).for_each(|_| oracle.step(&mut prng, ways));
+        let steps = if ways.depth > 8 { 300 } else { 10 + prng.below(50) };
+        (0..steps).for_each(|_| oracle.step(&mut prng, ways));
         while !oracle.in_flight.is_empty() {
             oracle.now += 1;
             oracle.end(&mut prng, ways);
@@ -222,6 +233,92 @@ fn of_two_at_once_either_is_right_and_nothing_else() {
     }
 }
 
+/// One that is in flight all the time, and others after each other: only the last of these may be there beside it.
+#[test]
+fn what_had_ended_between_racers_is_gone() {
+    let format = Format::new(1, 2, 4096).unwrap();
+    let mut ledger = Ledger::new(Region::of_one(0, 8192, 4096), LIMIT).unwrap();
+    let slow = ledger.issued(Change::write(0, 4096)).unwrap();
+    let quick = [0; 4].map(|_| {
+        let generation = ledger.issued(Change::write(0, 4096)).unwrap();
+        ledger.completed(generation, false);
+        generation
+    });
+    ledger.completed(slow, false);
+    let bytes = ledger.to_bytes(&format);
+    for ledger in [ledger, Ledger::from_bytes(&bytes, LIMIT).unwrap().0] {
+        let legal = ledger.expect(0, 0).unwrap();
+        assert_eq!(legal.to_string(), "generation 1 or 5");
+        let mut block = vec![0; 4096];
+        for generation in [slow].into_iter().chain(quick) {
+            format.fill(&mut block, 0, generation);
+            let found = format.check(&block, 0, legal).err().map(|wrong| wrong.to_string());
+            let wanted = (2..5).contains(&generation).then(|| {
+                format!(
+                    "offset 0, 4096 bytes: expected generation 1 or 5; found generation {generation}: a later write \
+                     was lost, or undone"
+                )
+            });
+            assert_eq!(found, wanted);
+        }
+    }
+}
+
+/// `count` requests to a place that are in flight at once, each with another one after it that had ended at once.
+fn race_many(ledger: &mut Ledger, offset_bytes: u64, count: usize) -> (Vec<u64>, Vec<u64>) {
+    let issue = |ledger: &mut Ledger| ledger.issued(Change::write(offset_bytes, 4096)).unwrap();
+    let (mut slow, mut quick) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        slow.push(issue(ledger));
+        quick.push(issue(ledger));
+        ledger.completed(quick[quick.len() - 1], false);
+    }
+    slow.push(quick.pop().unwrap());
+    slow[..count].iter().for_each(|generation| ledger.completed(*generation, false));
+    (slow, quick)
+}
+
+/// Where racers are more than fit, or their places are, the range from the oldest to the latest counts, and nothing that is
+/// possible is called wrong.
+#[test]
+fn too_many_racers_are_a_range() {
+    for (count, is_exact) in [(2, true), (40, true), (45, true), (46, false), (200, false)] {
+        let mut ledger = Ledger::new(Region::of_one(0, 8192, 4096), LIMIT).unwrap();
+        let (possible, gone) = race_many(&mut ledger, 0, count);
+        let legal = ledger.expect(0, 0).unwrap();
+        assert!(possible.iter().all(|generation| legal.allows(*generation)), "{count}");
+        assert!(gone.iter().all(|generation| legal.allows(*generation) != is_exact), "{count}");
+        assert!(!legal.is_open() && !legal.allows(0) && !legal.allows(2 * count as u64 + 1));
+        let named = if count > 8 && is_exact { "one of " } else { "generation " };
+        assert!(legal.to_string().starts_with(named), "{legal}");
+    }
+}
+
+#[test]
+fn too_many_places_with_racers_are_ranges() {
+    let places = 6000;
+    let mut ledger = Ledger::new(Region::of_one(0, places * 4096, 4096), LIMIT).unwrap();
+    let race_all = |ledger: &mut Ledger, places: std::ops::Range<u64>| {
+        let mut exact = 0;
+        let raced: Vec<_> =
+            places.map(|place| (place, race_many(ledger, place * 4096, 2))).collect();
+        for (place, (possible, gone)) in raced {
+            let legal = ledger.expect(0, place * 4096).unwrap();
+            assert!(possible.iter().all(|generation| legal.allows(*generation)));
+            exact += usize::from(!legal.allows(gone[0]));
+        }
+        exact
+    };
+    let exact = race_all(&mut ledger, 0..places);
+    assert!((3500..=4096).contains(&exact), "{exact}");
+    // What is written again without a race makes room.
+    for place in 0..places {
+        let generation = ledger.issued(Change::write(place * 4096, 4096)).unwrap();
+        ledger.completed(generation, false);
+    }
+    assert_eq!(race_all(&mut ledger, 100..1100), 1000);
+}
+
 /// A request that thousands overtake, with another one to its place at the end.
 #[test]
 fn what_is_too_far_behind_is_open_and_says_so() {
@@ -236,7 +333,9 @@ fn what_is_too_far_behind_is_open_and_says_so() {
         [last, late].into_iter().for_each(|generation| ledger.completed(generation, false));
         let legal = ledger.expect(0, 0).unwrap();
         assert_eq!(legal.is_open(), is_open, "{between} between");
-        assert_eq!(legal, Legal::range(if is_open { 0 } else { late }, last));
+        let oldest = if is_open { 0 } else { late };
+        assert_eq!((legal.min_generation, legal.max_generation), (oldest, last));
+        assert_eq!(legal.allows(late + 1), is_open, "only the two");
         let again = ledger.issued(Change::write(0, 4096)).unwrap();
         ledger.completed(again, false);
         assert_eq!(ledger.expect(0, 0).unwrap(), Legal::only(again), "known again");
