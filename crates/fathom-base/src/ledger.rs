@@ -8,7 +8,7 @@
 //!
 //! - *at rest*: the latest, or one of its *racers*, which were in flight there when it was issued (nobody knows in which
 //!   order they came). All others had ended before, and are gone, also where they lie between a racer and the latest;
-//! - *while the latest is in flight*: anything from the oldest that might have been there when it was issued;
+//! - *while the latest is in flight*: anything from the oldest that may be there still to the latest;
 //! - *after a crash*: where a sync that was issued after the end of the latest has ended, the same as at rest; else anything
 //!   from the newest that was known to be durable, or the oldest of its racers, to the latest.
 //!
@@ -123,8 +123,12 @@ impl Change {
 struct InFlight {
     generation: u64,
     kind: ChangeKind,
-    /// The oldest generation that may have been in any of its granules when it was issued.
+    /// The oldest generation that may be in any of its granules while it is in flight.
     over: u64,
+    /// The oldest that may be in any of them when it has ended: itself, or a racer.
+    leaves: u64,
+    /// It is a racer of another one.
+    is_racer: bool,
     /// Counted from the first of the region on.
     file: u32,
     granules: Range<usize>,
@@ -269,11 +273,13 @@ impl Ledger {
             *of = file;
         }
         let granules = self.granules(file, offset_bytes, length_bytes);
-        let mut over = GENERATION;
+        let (mut over, mut leaves) = (GENERATION, generation);
         for index in granules.clone() {
-            over = over.min(self.supersede(index, generation, kind));
+            let (over_here, left_here) = self.supersede(index, generation, kind);
+            (over, leaves) = (over.min(over_here), leaves.min(left_here));
         }
-        self.in_flight.push(InFlight { generation, kind, over, file, granules });
+        let is_racer = false;
+        self.in_flight.push(InFlight { generation, kind, over, leaves, is_racer, file, granules });
         let oldest = self.in_flight.first().map_or(generation, |write| write.generation);
         self.spread = self.spread.max(generation - oldest);
         Ok(generation)
@@ -281,7 +287,11 @@ impl Ledger {
 
     /// Notes that a write ended well; `durable` for one that was opened or issued with O_SYNC or O_DSYNC.
     pub fn completed(&mut self, generation: u64, durable: bool) {
-        let Some(InFlight { file, .. }) = self.take(generation) else { return };
+        let Some(write) = self.take(generation) else { return };
+        let file = write.file;
+        if write.is_racer {
+            self.raise_over(&write);
+        }
         self.sequence += 1;
         if self.is_in_window(generation) {
             self.ended[slot(generation)] = if durable { DURABLE } else { self.sequence };
@@ -303,7 +313,10 @@ impl Ledger {
         }
         for stored in &mut self.granules[write.granules] {
             let mut granule = Granule::from(*stored);
-            granule.make_unsure();
+            // One that is newer than it has it among its racers.
+            if granule.latest() == generation {
+                granule.make_unsure();
+            }
             *stored = granule.into();
         }
     }
@@ -438,9 +451,9 @@ impl Ledger {
         first + index(offset_bytes)..first + index(end_bytes)
     }
 
-    /// Returns the oldest generation that may be there before this one arrives.
+    /// Returns the oldest generation that may be there while this one is in flight, and when it has ended.
     #[inline]
-    fn supersede(&mut self, index: usize, generation: u64, kind: ChangeKind) -> u64 {
+    fn supersede(&mut self, index: usize, generation: u64, kind: ChangeKind) -> (u64, u64) {
         let mut granule = Granule::from(self.granules[index]);
         let race = self.race(index, granule.latest());
         let over = if race.is_some() { self.oldest(granule) } else { granule.oldest() };
@@ -458,7 +471,7 @@ impl Ledger {
         }
         granule.advance(generation, kind, race);
         self.granules[index] = granule.into();
-        over
+        (over, race.map_or(generation, Race::oldest))
     }
 
     /// What is in flight to a granule with that latest generation: mostly all that is in flight is newer.
@@ -475,9 +488,12 @@ impl Ledger {
     /// Keeps which requests to a granule are in flight, up to its latest, when the next one is issued.
     #[cold]
     fn note_racers(&mut self, index: usize, latest: u64, next: u64) {
-        let older = self.in_flight.iter().take_while(|write| write.generation <= latest);
-        let there = older.filter(|write| write.granules.contains(&index));
-        let all = there.map(|write| write.generation).chain([next]);
+        let older = self.in_flight.iter_mut().take_while(|write| write.generation <= latest);
+        let racers = older.filter(|write| write.granules.contains(&index)).map(|write| {
+            write.is_racer = true;
+            write.generation
+        });
+        let all = racers.chain([next]);
         if let Some(racers) = Racers::of(all) {
             self.keep_racers((index, next), racers);
         }
@@ -487,6 +503,18 @@ impl Ledger {
     fn keep_racers(&mut self, place: (usize, u64), racers: Racers) {
         let granules = &self.granules;
         self.raced.put(place, racers, |other| Granule::from(granules[other]).latest());
+    }
+
+    /// One has ended well: what had ended before it was issued is gone, also for later ones that it covers.
+    #[cold]
+    fn raise_over(&mut self, ended: &InFlight) {
+        let first = self.in_flight.partition_point(|write| write.generation < ended.generation);
+        for write in &mut self.in_flight[first..] {
+            let (own, of) = (&write.granules, &ended.granules);
+            if of.start <= own.start && own.end <= of.end {
+                write.over = write.over.max(ended.leaves);
+            }
+        }
     }
 
     fn is_busy(&self, index: usize) -> bool {

@@ -301,11 +301,11 @@ impl Verifier {
                 continue;
             };
             // Nothing promises that a read that meets a write finds all or nothing of it: the page cache copies word by
-            // word, and drives promise single sectors.
+            // word, and drives promise single sectors. What is whole, and was gone before the read, is wrong all the same.
             let met_a_write = *was_written
                 || ledger.is_written(file, at)
                 || before.max_generation != now.max_generation;
-            if met_a_write {
+            if met_a_write && !mismatch.found.is_whole() {
                 *skipped_bytes += granule_bytes as u64;
             } else {
                 *checked_bytes += granule_bytes as u64;

@@ -290,3 +290,72 @@ fn a_read_that_meets_a_write_may_be_torn() {
     verifier.check(0, 0, 0, &torn);
     assert_eq!((verifier.book.mismatches.count, verifier.book.checked_bytes), (1, 4096));
 }
+
+/// A block that is whole, and was overwritten before the read was issued, is wrong also where the read meets a write. Of
+/// two writes at once the earlier one's end decides what was.
+#[test]
+fn a_read_that_meets_a_write_finds_nothing_that_was_gone() {
+    let plan = planned(&[("verify", "during"), ("block_size", "4k")], 1 << 20);
+    let write =
+        |verifier: &mut Verifier| verifier.book.ledger.issued(Change::write(0, 4096)).unwrap();
+    for (has_ended, found, wanted) in [
+        (false, 1, (0, 4096, 0)),
+        (true, 1, (1, 4096, 0)),
+        (true, 2, (0, 4096, 0)),
+        (true, 3, (0, 4096, 0)),
+        (true, 4, (1, 4096, 0)),
+    ] {
+        let mut verifier =
+            Verifier::new(&plan, BookId { job: 0, thread: 0 }, 1, 1).unwrap().unwrap();
+        let first = write(&mut verifier);
+        verifier.book.ledger.completed(first, false);
+        let [second, _] = [0, 1].map(|_| write(&mut verifier));
+        if has_ended {
+            verifier.book.ledger.completed(second, false);
+        }
+        let _ = verifier.read(0, 0, 0, 4096);
+        let mut block = vec![0; 4096];
+        verifier.book.format.on(0).fill(&mut block, 0, found);
+        verifier.check(0, 0, 0, &block);
+        let Book { mismatches, checked_bytes, skipped_bytes, .. } = verifier.book;
+        assert_eq!((mismatches.count, checked_bytes, skipped_bytes), wanted, "{has_ended} {found}");
+    }
+}
+
+/// Where a failed write, a trim or nobody's sync leaves all open, what is not wrong was not checked; a wrong bit is found.
+#[test]
+fn what_a_read_cannot_judge_is_counted_as_skipped() {
+    let plan = planned(&[("verify", "during"), ("block_size", "4k")], 1 << 20);
+    let change = |verifier: &mut Verifier, kind| {
+        let change = Change { kind, ..Change::write(0, 4096) };
+        verifier.book.ledger.issued(change).unwrap()
+    };
+    for (kind, fails, is_damaged, wanted) in [
+        (ChangeKind::Write, false, false, (0, 4096, 0)),
+        (ChangeKind::Write, true, false, (0, 0, 4096)),
+        (ChangeKind::Write, true, true, (1, 4096, 0)),
+        (ChangeKind::Trim, false, true, (0, 0, 4096)),
+        (ChangeKind::Zero, false, false, (1, 4096, 0)),
+    ] {
+        let mut verifier =
+            Verifier::new(&plan, BookId { job: 0, thread: 0 }, 1, 1).unwrap().unwrap();
+        let generation = change(&mut verifier, kind);
+        match fails {
+            true => verifier.book.ledger.failed(generation),
+            false => verifier.book.ledger.completed(generation, false),
+        }
+        let _ = verifier.read(0, 0, 0, 4096);
+        let mut block = vec![0; 4096];
+        verifier.book.format.on(0).fill(&mut block, 0, generation);
+        block[1000] ^= u8::from(is_damaged);
+        verifier.check(0, 0, 0, &block);
+        let Book { mismatches, checked_bytes, skipped_bytes, .. } = verifier.book;
+        assert_eq!((mismatches.count, checked_bytes, skipped_bytes), wanted, "{kind:?} {fails}");
+    }
+    // Never written: neither.
+    let mut verifier = Verifier::new(&plan, BookId { job: 0, thread: 0 }, 1, 1).unwrap().unwrap();
+    let _ = verifier.read(0, 0, 0, 4096);
+    verifier.check(0, 0, 0, &[7; 4096]);
+    let Book { mismatches, checked_bytes, skipped_bytes, .. } = verifier.book;
+    assert_eq!((mismatches.count, checked_bytes, skipped_bytes), (0, 0, 0));
+}

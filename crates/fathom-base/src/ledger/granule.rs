@@ -10,7 +10,8 @@
 //! `zeros` and `trims` say that a zero range or a trim is among the generations from the base on, apart from the latest;
 //! they may say so too long, which only makes more legal. *Racers* are the requests that were in flight there when the
 //! latest was issued (`r.zeros`, `r.trims`: some of them cleared it). When the latest has ended well, what is there is
-//! its own or a racer's: whatever had ended before it was issued is gone. `unsure`: anything from the base on.
+//! its own or a racer's: whatever had ended before it was issued is gone. `unsure`: the latest failed,
+//! and anything from the base on may be there; the next one ends that.
 
 use super::ChangeKind;
 use crate::verify_block::{Cleared, Legal};
@@ -57,6 +58,12 @@ impl Race {
     #[inline]
     pub fn new(oldest: u64, kind: ChangeKind) -> Self {
         Self { oldest, cleared: 0 }.with(kind)
+    }
+
+    /// The first of them.
+    #[inline]
+    pub fn oldest(self) -> u64 {
+        self.oldest
     }
 
     /// With another one.
@@ -131,7 +138,7 @@ impl Granule {
         !self.is_open() && self.race_distance() > 0
     }
 
-    /// A request failed.
+    /// The latest failed.
     pub fn make_unsure(&mut self) {
         self.latest |= UNSURE;
     }
@@ -160,7 +167,7 @@ impl Granule {
             ChangeKind::Trim => (TRIMMED, EVER_TRIMMED),
         };
         self.base = (self.base & !(RACE_ZEROS | RACE_TRIMS)) | (before << 1) | ever;
-        self.latest = generation | now | race.map_or(0, |_| self.latest & UNSURE);
+        self.latest = generation | now;
         if let Some(Race { oldest, cleared }) = race {
             self.latest |= (generation - oldest).min(RACE_MAX) << RACE_SHIFT;
             self.base |= cleared;

@@ -240,6 +240,18 @@ pub enum Found {
 }
 
 impl Found {
+    /// True for what is whole and wrong: a read that meets a write may put parts of two together, but cannot make this.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        match self {
+            Self::Stale { .. } | Self::Future { .. } => true,
+            Self::Misplaced { .. } | Self::OtherTarget { .. } => true,
+            // Sectors, of which one is whole and wrong.
+            Self::Torn { oldest, .. } => *oldest > 0,
+            Self::Zeros | Self::Foreign { .. } | Self::Corrupt { .. } => false,
+        }
+    }
+
     /// The kind in one word, for programs.
     #[must_use]
     pub const fn word(&self) -> &'static str {

@@ -64,7 +64,7 @@ struct Storage {
     /// The newest that ended well, and that is known to be stable.
     ended: [u64; PLACES],
     stable: [u64; PLACES],
-    /// Something failed there since it was known what is there.
+    /// The newest request there failed.
     is_open: [bool; PLACES],
 }
 
@@ -92,11 +92,6 @@ impl Storage {
 
     fn expect(&self, place: usize) -> Legal {
         self.ledger.expect(0, place as u64 * GRANULE).unwrap()
-    }
-
-    fn is_busy(&self, place: usize) -> bool {
-        let mut changes = self.in_flight.iter().filter(|it| matches!(it.what, What::Change { .. }));
-        changes.any(|it| it.places.contains(&place))
     }
 
     /// All that it may do at a place, from all states in which it may be.
@@ -148,7 +143,7 @@ impl Storage {
         let length = (last + 1 - first) as u64 * GRANULE;
         let change = Change { kind, ..Change::write(first as u64 * GRANULE, length) };
         for place in first..=last {
-            self.is_open[place] &= self.is_busy(place);
+            self.is_open[place] = false;
         }
         let generation = self.ledger.issued(change).unwrap();
         self.kinds.push(kind);
@@ -172,9 +167,10 @@ impl Storage {
             let possible = states.filter(|state| is_failed || state.done & 1 << slot != 0);
             self.states[place] =
                 possible.map(|state| State { done: state.done & !(1 << slot), ..state }).collect();
-            self.is_open[place] |= is_failed;
             match what {
-                What::Change { .. } if is_failed => {}
+                What::Change { generation, .. } if is_failed => {
+                    self.is_open[place] |= self.of[place].last() == Some(&generation);
+                }
                 What::Change { generation, durable } => {
                     self.ended[place] = self.ended[place].max(generation);
                     let stable = if durable { generation } else { 0 };

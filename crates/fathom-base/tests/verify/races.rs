@@ -31,9 +31,7 @@ struct Oracle {
     legal: [BTreeMap<u64, Request>; PLACES],
     in_flight: Vec<u64>,
     requests: Vec<Request>,
-    /// The oldest that could be at each place when nothing was in flight there.
-    bottom: [u64; PLACES],
-    /// Something failed there since it was known what is there.
+    /// The newest request there failed.
     is_open: [bool; PLACES],
 }
 
@@ -58,7 +56,6 @@ impl Oracle {
             }),
             in_flight: Vec::new(),
             requests: vec![FIRST],
-            bottom: [0; PLACES],
             is_open: [false; PLACES],
         }
     }
@@ -70,6 +67,11 @@ impl Oracle {
     fn covers(&self, generation: u64, place: usize) -> bool {
         let Request { first, count, .. } = self.requests[generation as usize];
         (first..first + count).contains(&place)
+    }
+
+    fn newest(&self, place: usize) -> u64 {
+        let last = self.requests.len() as u64 - 1;
+        (0..=last).rev().find(|generation| self.covers(*generation, place)).unwrap_or(0)
     }
 
     fn issue(&mut self, prng: &mut Prng, ways: Ways) {
@@ -85,9 +87,7 @@ impl Oracle {
         let request = Request { kind, first, count, issued: self.now, ended: None };
         self.requests.push(request);
         for place in first..first + count {
-            if !self.is_busy(place) {
-                self.is_open[place] = false;
-            }
+            self.is_open[place] = false;
             self.legal[place].insert(generation, request);
         }
         self.in_flight.push(generation);
@@ -101,12 +101,12 @@ impl Oracle {
         let request = *request;
         let is_failed = ways.failures && prng.below(6) == 0;
         for place in request.first..request.first + request.count {
-            let legal = &mut self.legal[place];
-            legal.insert(generation, request);
+            self.legal[place].insert(generation, request);
             if is_failed {
-                (self.is_open[place], self.bottom[place]) = (true, 0);
+                self.is_open[place] |= self.newest(place) == generation;
             } else {
-                legal.retain(|_, old| old.ended.is_none_or(|ended| ended >= request.issued));
+                self.legal[place]
+                    .retain(|_, old| old.ended.is_none_or(|ended| ended >= request.issued));
             }
         }
         match is_failed {
@@ -143,8 +143,9 @@ impl Oracle {
         }
         if self.is_busy(place) {
             // Writes of several places remember the oldest of all.
-            let is_bounded = ways.count_max > 1 || said.min_generation >= self.bottom[place];
-            assert!(is_bounded, "{said:?}: not below {}", self.bottom[place]);
+            let is_exact = ways.count_max == 1 && !ways.failures;
+            let is_right = !is_exact || said.min_generation == oldest;
+            assert!(is_right, "{said:?}: {oldest} is the oldest");
             return;
         }
         assert_eq!((said.min_generation, said.max_generation), (oldest, newest), "exact at rest");
@@ -164,7 +165,6 @@ impl Oracle {
             let is_zeroed = matches!(said.cleared, Cleared::Zeroed);
             assert_eq!(said.allows(generation), is_legal && !is_zeroed, "{generation}: {said:?}");
         }
-        self.bottom[place] = oldest;
     }
 }
 
