@@ -256,13 +256,16 @@ impl Ledger {
     /// generation too and is not kept.
     ///
     /// # Errors
-    /// [`LedgerError::Unaligned`].
+    /// [`LedgerError::Unaligned`], [`LedgerError::Exhausted`].
     pub fn issued(&mut self, change: Change) -> Result<u64, LedgerError> {
         let Change { kind, offset_bytes, length_bytes, .. } = change;
         let granule_bytes = self.region.granule_bytes;
         let whole = |bytes: u64| bytes.is_multiple_of(granule_bytes);
         if length_bytes == 0 || !whole(offset_bytes) || !whole(length_bytes) {
             return Err(LedgerError::Unaligned { offset_bytes, length_bytes, granule_bytes });
+        }
+        if self.last_generation >= GENERATION {
+            return Err(LedgerError::Exhausted);
         }
         self.last_generation += 1;
         let generation = self.last_generation;

@@ -210,6 +210,57 @@ fn books_of_other_forms_are_read_or_named() {
     }
 }
 
+/// A book whose two granules were written last with these generations.
+fn book_at(last: u64) -> Result<Ledger, LedgerError> {
+    let mut bytes = b"fthmldg\x03".to_vec();
+    let mut put = |mut value: u64| {
+        while value >= 0x80 {
+            bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
+    };
+    // Region, identity, unit, files, the last generation; two granules alike, of which the first is that far from 0.
+    [0, 1024, 512, 1, 2, 512, 1, 0, 1, last].into_iter().for_each(&mut put);
+    [1, last << 1, 0, 0, 1, 0, 0, 0].into_iter().for_each(&mut put);
+    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    Ledger::from_bytes(&bytes, LIMIT).map(|(ledger, _)| ledger)
+}
+
+/// Up to 48 bits generations are told apart; more are refused and never cut off.
+#[test]
+fn generations_end_with_48_bits() {
+    let end = (1 << 48) - 1;
+    let format = Format::new(1, 2, 512).unwrap();
+    let mut ledger = book_at(end - 3).unwrap();
+    assert_eq!(ledger.expect(0, 0), Some(Legal::only(end - 3)));
+    // Two at once, and one after them elsewhere.
+    let [first, second] = [0, 1].map(|_| ledger.issued(Change::write(0, 512)).unwrap());
+    let third = ledger.issued(Change::write(512, 512)).unwrap();
+    assert_eq!((first, third), (end - 2, end));
+    [first, second, third].into_iter().for_each(|generation| ledger.completed(generation, false));
+    let text = ledger.issued(Change::write(0, 512)).unwrap_err().to_string();
+    assert_eq!(text, format!("{end} writes were noted, more than can be told apart: begin anew"));
+    let legal = ledger.expect(0, 0).unwrap();
+    assert_eq!(
+        (legal, ledger.expect(0, 512)),
+        (Legal::range(first, second), Some(Legal::only(end)))
+    );
+    let again = Ledger::from_bytes(&ledger.to_bytes(&format), LIMIT).unwrap().0;
+    assert_eq!(again.expect(0, 512), Some(Legal::only(end)));
+    let mut block = vec![0; 512];
+    for (generation, is_right) in
+        [(first, true), (second, true), (end - 3, false), (end + 2, false)]
+    {
+        format.fill(&mut block, 0, generation);
+        assert_eq!(format.check(&block, 0, legal).is_ok(), is_right, "{generation}");
+    }
+    for last in [end + 1, end + 1 + (1 << 20)] {
+        let text = book_at(last).unwrap_err().to_string();
+        assert!(text.ends_with("its last generation is impossible"), "{text}");
+    }
+}
+
 #[test]
 fn the_last_whole_mark_of_a_torn_log_counts() {
     let mut prng = Prng::new(4, 4);

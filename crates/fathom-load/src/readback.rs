@@ -48,7 +48,7 @@ pub struct Unreadable {
 pub struct ReadBack {
     /// Bytes that were held against a ledger.
     pub checked_bytes: u64,
-    /// Bytes of which a trim has left nothing to check, or where any content is legal and nothing wrong was found.
+    /// Bytes of which a trim has left nothing to check, or where any sound content is legal and nothing wrong was found.
     pub skipped_bytes: u64,
     /// What is not as it must be, by file and offset.
     pub mismatches: Mismatches,
@@ -299,3 +299,7 @@ fn read_all(file: &File, buffer: &mut [u8], offset_bytes: u64) -> io::Result<()>
     buffer[done..].fill(0);
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "readback_tests.rs"]
+mod tests;

@@ -141,8 +141,8 @@ pub struct Book {
     pub mismatches: Mismatches,
     /// Bytes that reads have checked.
     pub checked_bytes: u64,
-    /// Bytes that reads met where a trim or a failed write had left nothing to check, or that were torn by a write that they
-    /// met.
+    /// Bytes that reads met where a trim or a failed write had left nothing to check, or that a write which they met had
+    /// torn.
     pub skipped_bytes: u64,
 }
 

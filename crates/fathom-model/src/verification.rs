@@ -8,7 +8,8 @@ pub struct VerifyRecord {
     /// Bytes that were compared with what must be there.
     pub checked_bytes: u64,
     /// Bytes of which nothing is promised: they had been trimmed; a read met a write of them and found neither the old
-    /// nor the new; or anything may be there, after a failed write or one that thousands of others overtook.
+    /// nor the new; or anything may be there, after a failed write or one that thousands of others overtook, or after a
+    /// crash where no sync had covered what was written.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped_bytes: u64,
     /// Blocks that are not as they must be, or could not be read.

@@ -26,8 +26,8 @@ pub fn lines(check: &VerifyRecord) -> Vec<String> {
     let skipped = (check.skipped_bytes > 0).then(|| {
         let bytes = format_size(check.skipped_bytes);
         format!(
-            "{bytes} not checked: trimmed, read while it was written, or left open by a write that failed or was \
-             overtaken by thousands"
+            "{bytes} not checked: trimmed, read while it was written, not covered by a sync before a crash, or left \
+             open by a write that failed or was overtaken by thousands"
         )
     });
     let wrong = check.first.iter().take(SHOWN).map(ToString::to_string);
@@ -127,8 +127,8 @@ mod tests {
         (check.first[0].file, check.first[0].path) = (Some(7), Some("d0000/f007".into()));
         check.skipped_bytes = 3 << 20;
         let shown = lines(&check);
-        let skipped = "3 MiB not checked: trimmed, read while it was written, or left open by a write that failed \
-             or was overtaken by thousands";
+        let skipped = "3 MiB not checked: trimmed, read while it was written, not covered by a sync before a crash, \
+             or left open by a write that failed or was overtaken by thousands";
         assert_eq!((shown.len(), shown[1].as_str()), (13, skipped));
         assert!(shown[2].starts_with("file 7 (d0000/f007), offset 0, 4096 bytes: expected"));
         (check.mismatches, check.is_partial, check.read_back) = (0, true, None);

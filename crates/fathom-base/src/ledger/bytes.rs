@@ -173,6 +173,9 @@ impl Ledger {
             *value = get(&mut rest)?;
         }
         let [start_bytes, length_bytes, granule_bytes, target_id, seed, counts @ .., last] = head;
+        if last > GENERATION {
+            return Err(LedgerError::Unreadable("its last generation is impossible"));
+        }
         let [unit, all, first_file, files] = counts.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         let region = Region { first_file, files, start_bytes, length_bytes, granule_bytes };
         let mut ledger = Self::new(region, limit_bytes)?;
@@ -187,7 +190,7 @@ impl Ledger {
                 let Some(stored) = ledger.granules.get_mut(index) else {
                     return Err(LedgerError::Unreadable("it has too many pieces"));
                 };
-                if generation > last.min(GENERATION) || distance > generation {
+                if generation > last || distance > generation {
                     return Err(LedgerError::Unreadable("a generation is impossible"));
                 }
                 let range = Legal::range(generation - distance, generation);

@@ -1,5 +1,6 @@
 //! Why there is no ledger.
 
+use super::granule::GENERATION;
 use super::{FILE_COST_BYTES, GRANULE_COST_BYTES};
 use std::fmt;
 use thiserror::Error;
@@ -34,6 +35,9 @@ pub enum LedgerError {
         /// The granule.
         granule_bytes: u64,
     },
+    /// More writes than the number in a block can tell apart.
+    #[error("{GENERATION} writes were noted, more than can be told apart: begin anew")]
+    Exhausted,
     /// Bytes that are no ledger or mark, or damaged.
     #[error("this is no record of a verified target, or it is damaged: {0}")]
     Unreadable(&'static str),

@@ -87,11 +87,11 @@ impl Legal {
         matches!(self.cleared, Cleared::Unknown)
     }
 
-    /// True where even what was there before the first write is legal, so that finding nothing wrong says little. After a
-    /// crash, when writes that nobody knows of may have followed, no more was promised; there it is false.
+    /// True where even what was there before the first write is legal, so that finding nothing wrong says little: only
+    /// damaged blocks and those of other places are found. After a crash that is so where no sync had covered anything.
     #[must_use]
     pub const fn is_open(self) -> bool {
-        self.min_generation == 0 && self.max_generation > 0 && self.max_generation < u64::MAX
+        self.min_generation == 0 && self.max_generation > 0
     }
 
     /// True for a generation that may be there; 0 stands for zero bytes.

@@ -264,6 +264,32 @@ fn what_had_ended_between_racers_is_gone() {
     }
 }
 
+/// Of two at once each sector may come from either; a sector that comes from both is damaged.
+#[test]
+fn sectors_of_racers_mix_and_halves_of_sectors_do_not() {
+    for unit_bytes in [512, 4096] {
+        let format = Format::new(1, 2, unit_bytes).unwrap();
+        let mut ledger = Ledger::new(Region::of_one(0, 8192, 4096), LIMIT).unwrap();
+        let racers = [0, 1].map(|_| ledger.issued(Change::write(0, 4096)).unwrap());
+        racers.iter().for_each(|generation| ledger.completed(*generation, false));
+        let legal = ledger.expect(0, 0).unwrap();
+        let [first, second] = racers.map(|generation| {
+            let mut block = vec![0; 4096];
+            format.fill(&mut block, 0, generation);
+            block
+        });
+        for cut in 1..4096 {
+            let block = [&first[..cut], &second[cut..]].concat();
+            let found = format.check(&block, 0, legal).err().map(|wrong| wrong.found);
+            // Of the 8 bytes that end a sector these two differ in the first only.
+            let is_whole = cut % 512 == 0 || cut % 512 > 504;
+            let is_damaged = matches!(found, Some(Found::Corrupt { .. }))
+                || (unit_bytes == 512 && matches!(found, Some(Found::Foreign { .. })));
+            assert!(if is_whole { found.is_none() } else { is_damaged }, "{cut}: {found:?}");
+        }
+    }
+}
+
 /// `count` requests to a place that are in flight at once, each with another one after it that had ended at once.
 fn race_many(ledger: &mut Ledger, offset_bytes: u64, count: usize) -> (Vec<u64>, Vec<u64>) {
     let issue = |ledger: &mut Ledger| ledger.issued(Change::write(offset_bytes, 4096)).unwrap();
