@@ -1,5 +1,6 @@
 //! More files than may be open: which of them are, and which one is closed for another.
 
+use crate::run::LoadError;
 use crate::target::LoadTarget;
 use fathom_model::workload::Job;
 use fathom_sys::io as sys_io;
@@ -10,8 +11,49 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Descriptors that a job keeps open over all its threads, unless it asks for another number.
 const OPEN_MAX: u64 = 4096;
-/// Left for rings, libraries and everything else.
-const OPEN_RESERVE: u64 = 128;
+/// Left for what is opened while a job runs: counters of the system, the store, libraries.
+const OPEN_RESERVE: u64 = 24;
+/// A ring and its like.
+const OPEN_EACH_THREAD: u64 = 2;
+/// Taken for open where nobody can count it.
+const OPEN_UNKNOWN: u64 = 104;
+
+/// Files that are written at once before a job finds them.
+const LAID_OUT_AT_ONCE: u64 = 4;
+
+/// What the limit of descriptors leaves to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Descriptors that this process may have.
+    pub limit: u64,
+    /// Descriptors that are not for files: those that are open, those that will be.
+    pub taken: u64,
+    /// Jobs that still need files, this one among them.
+    pub jobs: u64,
+}
+
+impl Room {
+    /// For the first of these jobs, given by the threads of each; those before it have their files open.
+    pub fn now(threads: impl Iterator<Item = u32>) -> Self {
+        let open = std::fs::read_dir("/proc/self/fd").map(|all| all.count() as u64);
+        let (mut taken, mut jobs) = (open.unwrap_or(OPEN_UNKNOWN) + OPEN_RESERVE, 0);
+        for threads in threads {
+            taken += OPEN_EACH_THREAD * u64::from(threads);
+            jobs += 1;
+        }
+        Self { limit: fathom_sys::threads::file_limit(), taken, jobs }
+    }
+
+    /// Files that the job may have open.
+    fn files(self) -> u64 {
+        self.limit.saturating_sub(self.taken) / self.jobs.max(1)
+    }
+
+    /// The limit with which it may have so many open.
+    fn limit_for(self, files: u64) -> u64 {
+        self.taken.saturating_add(files.saturating_mul(self.jobs.max(1)))
+    }
+}
 
 /// How the files of a job are kept open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,22 +71,24 @@ impl Keeping {
         asked: Option<u32>,
         threads: u32,
         depth: u32,
-        limit: u64,
+        room: Room,
     ) -> Option<Self> {
         if let Some(asked) = asked {
             return Some(if asked >= files { Self::All } else { Self::Some(asked) });
         }
-        // A ring and its like take two for each thread.
-        let others = OPEN_RESERVE + 2 * u64::from(threads);
         // More than is good for the memory of the kernel only where each request may need a file of its own.
-        let needed = u64::from(threads) * u64::from(depth.max(1));
-        let usable = OPEN_MAX.max(needed).min(limit.saturating_sub(others));
+        let usable = OPEN_MAX.max(files_in_flight(threads, depth)).min(room.files());
         if u64::from(files) <= usable {
             return Some(Self::All);
         }
         let each = u32::try_from(usable / u64::from(threads.max(1))).unwrap_or(u32::MAX);
         (each >= depth.max(1)).then_some(Self::Some(each))
     }
+}
+
+/// Files that all requests in flight may need at once.
+fn files_in_flight(threads: u32, depth: u32) -> u64 {
+    u64::from(threads) * u64::from(depth.max(1))
 }
 
 /// The open files of a job with several: made before the threads start.
@@ -59,21 +103,34 @@ impl FileSet {
     /// Opens what is to be open at the beginning.
     ///
     /// # Errors
-    /// Those of opening; EMFILE when the limit of descriptors allows too few.
-    pub fn new(target: &LoadTarget, job: &Job, threads: u32, depth: u32) -> io::Result<Self> {
+    /// Those of opening; [`LoadError::Missing`] when the limit of descriptors allows too few.
+    pub fn new(
+        target: &LoadTarget,
+        job: &Job,
+        threads: u32,
+        depth: u32,
+        room: impl FnOnce() -> Room,
+    ) -> Result<Self, LoadError> {
         let files = target.files();
         if files == 1 {
             return Ok(Self { pools: Vec::new(), keeping: Keeping::All });
         }
-        let limit = fathom_sys::threads::file_limit();
-        let keeping = Keeping::of(files, job.files_open, threads, depth, limit)
-            .ok_or_else(|| io::Error::from_raw_os_error(EMFILE))?;
+        let room = room();
+        let missing = |what| LoadError::Missing { job: job.name.clone(), what };
+        let keeping = Keeping::of(files, job.files_open, threads, depth, room)
+            .ok_or_else(|| missing(too_few(threads, depth, room)))?;
         let (pools, each) = match keeping {
             Keeping::All => (1, files),
             Keeping::Some(each) => (threads, each),
         };
         let open = |_| (0..each).map(|index| target.open_file(index)).collect();
-        let pools = (0..pools).map(open).collect::<io::Result<_>>()?;
+        let pools = (0..pools).map(open).collect::<io::Result<_>>().map_err(|error| {
+            let open = u64::from(pools) * u64::from(each);
+            missing(match error.raw_os_error() {
+                Some(EMFILE) => too_many(open, job.files_open.is_some(), room),
+                _ => format!("opening {open} of its files: {error}"),
+            })
+        })?;
         Ok(Self { pools, keeping })
     }
 
@@ -105,6 +162,25 @@ impl FileSet {
 
 /// Too many open files.
 const EMFILE: i32 = 24;
+
+fn too_few(threads: u32, depth: u32, room: Room) -> String {
+    let needed = files_in_flight(threads, depth);
+    format!(
+        "opening its files: threads={threads} depth={depth} may need {needed} at once, and the limit of {} descriptors leaves {}; raise it to {} (ulimit -n), or use less depth or fewer threads",
+        room.limit,
+        room.files(),
+        room.limit_for(needed.max(LAID_OUT_AT_ONCE))
+    )
+}
+
+fn too_many(open: u64, is_asked: bool, room: Room) -> String {
+    let cure = if is_asked { ", or use a smaller files_open or fewer threads" } else { "" };
+    format!(
+        "opening its files: {open} at once are more than the limit of {} descriptors allows; raise it to {} (ulimit -n){cure}",
+        room.limit,
+        room.limit_for(open)
+    )
+}
 
 /// The end of a list.
 const NOBODY: u32 = u32::MAX;
@@ -212,12 +288,40 @@ mod tests {
 
     #[test]
     fn what_is_kept_open_follows_limit_and_wish() {
-        assert_eq!(Keeping::of(1000, None, 4, 32, 1 << 20), Some(Keeping::All));
-        assert_eq!(Keeping::of(100_000, None, 4, 32, 1 << 20), Some(Keeping::Some(1024)));
-        assert_eq!(Keeping::of(1000, None, 4, 32, 1024), Some(Keeping::Some(222)));
-        assert_eq!(Keeping::of(1000, None, 16, 32, 256), None, "less than the depth");
-        assert_eq!(Keeping::of(1000, Some(10), 4, 8, 1024), Some(Keeping::Some(10)));
-        assert_eq!(Keeping::of(10, Some(10), 4, 8, 1024), Some(Keeping::All));
+        let keeping = |files, asked, threads, depth, limit| {
+            Keeping::of(files, asked, threads, depth, Room { limit, taken: 136, jobs: 1 })
+        };
+        assert_eq!(keeping(1000, None, 4, 32, 1 << 20), Some(Keeping::All));
+        assert_eq!(keeping(100_000, None, 4, 32, 1 << 20), Some(Keeping::Some(1024)));
+        assert_eq!(keeping(1000, None, 4, 32, 1024), Some(Keeping::Some(222)));
+        assert_eq!(keeping(1000, None, 16, 32, 256), None, "less than the depth");
+        assert_eq!(keeping(1000, None, 1, 1, 137), Some(Keeping::Some(1)), "however few");
+        assert_eq!(keeping(1000, None, 1, 1, 136), None, "none at all");
+        assert_eq!(keeping(1000, Some(10), 4, 8, 1024), Some(Keeping::Some(10)));
+        assert_eq!(keeping(10, Some(10), 4, 8, 1024), Some(Keeping::All));
+    }
+
+    /// The limit that the message asks for is one with which the job runs, and one less is not.
+    #[test]
+    fn the_cure_of_too_few_descriptors_is_enough() {
+        for (taken, jobs, threads, depth) in [(40, 1, 1, 32), (60, 2, 3, 8), (40, 3, 16, 1)] {
+            let room = Room { limit: 64, taken, jobs };
+            let cure = room.limit_for(files_in_flight(threads, depth));
+            assert!(too_few(threads, depth, room).contains(&format!("raise it to {cure} (")));
+            let with = |limit| Keeping::of(1000, None, threads, depth, Room { limit, ..room });
+            assert_eq!(with(cure), Some(Keeping::Some(depth)));
+            assert_eq!(with(cure - 1), None);
+        }
+    }
+
+    /// Jobs share what there is: what one takes is left to those after it.
+    #[test]
+    fn jobs_share_the_descriptors() {
+        let now = Room::now([1, 2, 1].into_iter());
+        assert_eq!(now.jobs, 3);
+        assert!(now.taken > OPEN_RESERVE + 8, "what is open counts, and two for each thread");
+        let of = |jobs| Room { limit: 1000, taken: 100, jobs }.files();
+        assert_eq!((of(1), of(3)), (900, 300));
     }
 
     /// Against a list that is sorted by use. The target has no files, so only the order is tested here.

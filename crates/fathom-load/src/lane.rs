@@ -4,7 +4,7 @@ use crate::engine::{Engine, Op};
 use crate::engines::{
     ability, libaio::Libaio, mmap::Mmap, null::Null, psync::Psync, uring, uring::Uring,
 };
-use crate::files::{FileSet, OpenFiles};
+use crate::files::{FileSet, OpenFiles, Room};
 use crate::generator::Generator;
 use crate::limits;
 use crate::pace::{OpenEnd, Pace};
@@ -271,7 +271,8 @@ const SQPOLL_SWITCHES: &str = "sqpoll=yes needs all files open, and the limit of
 
 impl<'a> Lane<'a> {
     /// Chooses the engine, and finds out whether the job can run.
-    pub fn new(index: usize, setup: &'a JobSetup<'a>) -> Result<Self, LoadError> {
+    pub fn new(index: usize, setups: &'a [JobSetup<'a>]) -> Result<Self, LoadError> {
+        let setup = &setups[index];
         let job = &setup.plan.job;
         if job.writes() && !setup.target.is_writable() {
             return Err(LoadError::NotWritable(job.name.clone()));
@@ -299,8 +300,11 @@ impl<'a> Lane<'a> {
             .map_err(|source| LoadError::Content { job: job.name.clone(), source })?;
         let verifiers = verify::verifiers(&setup.plan, index, threads, depth)
             .map_err(|source| LoadError::Verify { job: job.name.clone(), source })?;
-        let files = FileSet::new(setup.target, job, threads, depth)
-            .map_err(|source| files_error(job, source))?;
+        let room = || {
+            let further = setups[index + 1..].iter().map(|further| further.plan.job.threads);
+            Room::now(std::iter::once(threads).chain(further))
+        };
+        let files = FileSet::new(setup.target, job, threads, depth, room)?;
         if kind == EngineKind::IoUring && ring.sqpoll && files.is_switching() {
             return Err(LoadError::Missing {
                 job: job.name.clone(),
@@ -374,7 +378,7 @@ impl<'a> Lane<'a> {
             Ok(match self.kind {
                 EngineKind::IoUring => {
                     let engine = Uring::new(files, arena, &self.ring).map_err(|e| {
-                        let cure = ring_cure(&e);
+                        let cure = ring_cure(&e, self.plan().job.registered == Some(true));
                         failed(e, cure)
                     })?;
                     self.drive(engine, thread, shared, control, ready)
@@ -609,19 +613,12 @@ fn sync_one<E: Engine>(
     Ok(engine.take().map_or(0, |(_, result)| result))
 }
 
-fn files_error(job: &Job, source: std::io::Error) -> LoadError {
-    LoadError::Setup {
-        job: job.name.clone(),
-        thread: 0,
-        what: "opening its files",
-        source,
-        cure: "raise the limit of descriptors (ulimit -n), or use fewer threads, less depth or a smaller files_open",
-    }
-}
-
-/// What to do when a ring cannot be made, by the reason.
-fn ring_cure(error: &std::io::Error) -> &'static str {
+/// What to do when a ring cannot be made, by the reason, and whether it must be registered.
+fn ring_cure(error: &std::io::Error, is_registered: bool) -> &'static str {
     match error.raw_os_error() {
+        Some(12) if is_registered => {
+            "raise the locked-memory limit (ulimit -l), use a smaller depth or threads, or leave out registered=yes"
+        }
         Some(23 | 24) => {
             "each thread needs a descriptor, with verify=crash two: raise the limit (ulimit -n) or use fewer threads with more depth"
         }

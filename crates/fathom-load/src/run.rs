@@ -166,7 +166,7 @@ pub fn check(setups: &[JobSetup<'_>]) -> Result<(), LoadError> {
 
 /// The jobs, ready to run.
 fn lanes<'a>(setups: &'a [JobSetup<'a>]) -> Result<Vec<Lane<'a>>, LoadError> {
-    let made = setups.iter().enumerate().map(|(index, setup)| Lane::new(index, setup));
+    let made = (0..setups.len()).map(|index| Lane::new(index, setups));
     let lanes = made.collect::<Result<Vec<_>, _>>()?;
     let threads: u64 = lanes.iter().map(|l| u64::from(l.threads)).sum();
     if threads > THREADS_MAX { Err(LoadError::TooManyThreads(threads)) } else { Ok(lanes) }

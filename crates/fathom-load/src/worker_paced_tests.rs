@@ -1,7 +1,7 @@
 //! Open loops, think time and caps against a simulated server whose every end is known.
 
 use super::*;
-use crate::files::FileSet;
+use crate::files::{FileSet, Room};
 use crate::pace::{OpenEnd, Pace};
 use crate::payload::Fill;
 use crate::plan::plan;
@@ -177,7 +177,9 @@ fn run_on(
         open_ns: 0,
     };
     shape(&mut server);
-    let files = target.map(|target| FileSet::new(target, &job, 1, job.depth).expect("opened"));
+    let room = || Room::now(std::iter::once(1));
+    let files =
+        target.map(|target| FileSet::new(target, &job, 1, job.depth, room).expect("opened"));
     let exchange = Exchange::new(OpClass::ALL.len(), job.rate.is_some());
     let recorder = Recorder::new(&OpClass::ALL, exchange.clone(), SECOND_NS, 64);
     let generator = Generator::new(&plan, 0, 1);
