@@ -380,15 +380,16 @@ impl Generator {
 
     #[inline(never)]
     fn next_sequential(&mut self) -> Option<Request> {
-        // The last piece of an amount that is no multiple of the block keeps its own size.
-        let size = u64::from(self.size_of_range().size_bytes).min(self.bytes_left);
-        if self.cursor + size > self.length {
+        if self.cursor == self.length {
             // A log that began anew at its start would overwrite, which is not what was asked to be measured.
             if self.way == Way::Append {
                 return None;
             }
             self.cursor = 0;
         }
+        // What is left at the end of an amount or of a pass and is no whole block is a request of its own size.
+        let left = self.bytes_left.min(self.length - self.cursor);
+        let size = u64::from(self.size_of_range().size_bytes).min(left);
         let offset = self.start + self.cursor;
         self.cursor += size;
         let write = self.way == Way::Append || self.is_write();

@@ -290,7 +290,46 @@ fn one_pass_over_an_odd_range_has_every_place_once() {
         assert_eq!((all.len(), places.len()), (85 * files, 85 * files), "{pairs:?}");
         assert!(all.iter().all(|request| request.size_bytes == 12 << 10), "{pairs:?}");
     }
-    // A plain sequence takes what is left.
+    // A plain sequence takes what is left; and every pass is as the first one, whatever ends the job.
+    for (pairs, files, rest) in [
+        (&[("access", "sequential")][..], 1, true),
+        (&[("access", "sequential"), ("write_fraction", "1")], 1, true),
+        (&[("access", "sequential"), cursor], 1, false),
+        (&[("access", "sequential"), ("files", "2")], 2, false),
+        (&[("access", "sequential"), ("block_size", "12k-24k")], 1, false),
+        (&[("access", "reverse")], 1, false),
+        (&[("access", "shuffled")], 1, false),
+        (&[("access", "strided"), ("stride", "24k")], 1, false),
+        (&[("access", "iozone")], 1, false),
+    ] {
+        let size = [("block_size", "12k")];
+        let job = job(&[&size, pairs].concat());
+        let plan = crate::plan::plan(&job, 1 << 20, 512, 1).expect("a plan");
+        let mut stream = Generator::new(&plan, 0, 1);
+        let pass_bytes = files * ((85 * 12) << 10) + if rest { 4 << 10 } else { 0 };
+        for pass in 0..3 {
+            let mut places: Vec<(u32, u64, u64)> = Vec::new();
+            let bytes =
+                |places: &[(u32, u64, u64)]| places.iter().map(|place| place.2).sum::<u64>();
+            while bytes(&places) < pass_bytes {
+                let next = stream.next().expect("it goes on");
+                places.push((next.file, next.offset_bytes, u64::from(next.size_bytes)));
+            }
+            places.sort_unstable();
+            let is_gapless = places.windows(2).all(|pair| {
+                let (file, end) = (pair[0].0, pair[0].1 + pair[0].2);
+                (file, end) == (pair[1].0, pair[1].1) || file < pair[1].0
+            });
+            assert!(is_gapless, "{pairs:?}, pass {pass}");
+            assert_eq!(bytes(&places), pass_bytes, "{pairs:?}, pass {pass}");
+        }
+    }
+    // A log is full when nothing is left.
+    let log = job(&[("access", "append"), ("write_fraction", "1"), ("block_size", "12k")]);
+    let plan = crate::plan::plan(&log, 1 << 20, 512, 1).expect("a plan");
+    let mut stream = Generator::new(&plan, 0, 1);
+    let bytes: u64 = std::iter::from_fn(|| stream.next()).map(|r| u64::from(r.size_bytes)).sum();
+    assert_eq!(bytes, 1 << 20);
     let mut plain = job(&[("access", "sequential"), ("block_size", "12k")]);
     plain.duration_ns = None;
     let plan = crate::plan::plan(&plain, 1 << 20, 512, 1).expect("a plan");
