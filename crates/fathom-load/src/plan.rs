@@ -8,7 +8,7 @@ use crate::target::LoadTarget;
 use crate::verify::{VerifyPlan, own_part};
 use fathom_base::content::ContentError;
 use fathom_base::distribution::DistributionError;
-use fathom_base::units::format_sizes;
+use fathom_base::units::{format_size, format_sizes};
 use fathom_base::verify_block::FormatError;
 use fathom_model::pattern::{Cursor, FileChoice};
 use fathom_model::workload::{Access, EngineKind, Job, SyncCall, Verify};
@@ -19,8 +19,8 @@ use thiserror::Error;
 pub enum PlanError {
     /// Direct I/O in units that the device does not have.
     #[error(
-        "{what}={} is not a multiple of the target's logical block of {} that direct I/O needs; use a multiple, or direct=no",
-        format_sizes(*value_bytes, *logical_block_bytes).0, format_sizes(*value_bytes, *logical_block_bytes).1
+        "{what}={value_bytes} B is not a multiple of the target's logical block of {} that direct I/O needs; use a multiple, or direct=no",
+        format_size(*logical_block_bytes)
     )]
     NotBlockMultiple {
         /// The key.
@@ -485,7 +485,7 @@ mod tests {
             error(&[("offset", "512k"), ("span", "1M")])
                 .starts_with("offset+span=1.5 MiB reaches beyond")
         );
-        assert!(error(&[("offset", "1000")]).starts_with("offset=1000 B is not a multiple"));
+        assert!(error(&[("offset", "100001")]).starts_with("offset=100001 B is not a multiple"));
         assert!(
             error(&[("access", "sequential"), ("block_size", "512k"), ("threads", "4")])
                 .contains("fewer threads")
@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(odd.length_bytes, 10_000_001 / 4096 * 4096);
         assert!(
             error(&[("access", "sequential"), ("amount", "1000000")])
-                .starts_with("amount=976.6 KiB is not")
+                .starts_with("amount=1000000 B is not")
         );
         assert!(error(&[("span", "1000")]).starts_with("span=1000 B is not a multiple"));
     }
