@@ -261,8 +261,12 @@ pub(crate) fn say_what_is_asked(
 
 /// What was understood of one job.
 pub(crate) fn say_job(lab: &mut Lab<'_>, job: &Job, target: &PreparedTarget) {
+    let mut job = Box::new(job.clone());
+    if target.kind() == TargetKind::Null {
+        job.engine = EngineKind::Null;
+    }
     (lab.emit)(Event::JobAsked {
-        job: Box::new(job.clone()),
+        job,
         target: target.path_text(),
         target_bytes: target.size_bytes(),
     });
@@ -465,10 +469,15 @@ fn variants(
 /// The default size of a test file that `run` makes: twice the caches below, a pass of the workload up to 4 GiB, at least
 /// 1 GiB, and in any case what the jobs need to run at all. `cached_bytes` are those and the memory, or the limit of the
 /// control group, of reads through the page cache: twice them, where that comes to no more than 4 GiB as well. With more a
-/// finding names the size, which takes long to write and much room.
+/// finding names the size, which takes long to write and much room. A file that starts empty and that an amount ends
+/// becomes no longer than that.
 #[must_use]
 pub fn default_size_bytes(cache_bytes: u64, cached_bytes: u64, wish: &TargetWish) -> u64 {
     const UNASKED_MAX: u64 = 4 << 30;
+    let grows_to_amount = |job: &Job| job.starts_empty() && job.amount_bytes.is_some();
+    if !wish.jobs.is_empty() && wish.jobs.iter().all(grows_to_amount) {
+        return wish.pass_bytes.min(UNASKED_MAX).max(wish.range_bytes_min);
+    }
     let usual_bytes = (2 * cache_bytes).max(wish.pass_bytes.min(UNASKED_MAX)).max(1 << 30);
     let uncached_bytes = Some(2 * cached_bytes).filter(|bytes| *bytes <= UNASKED_MAX).unwrap_or(0);
     usual_bytes.max(uncached_bytes).max(wish.range_bytes_min)
@@ -513,6 +522,24 @@ mod tests {
         // Partial records of 0x7ffff000 bytes.
         let records = wish(&[("record_size", "8G"), ("operations", "4")]);
         assert_eq!(default_size_bytes(0, 0, &records), 0x7fff_f000);
+    }
+
+    #[test]
+    fn a_file_that_an_amount_ends_needs_no_more_room() {
+        let size_bytes = |pairs: &[(&str, &str)]| {
+            let mut wish = wish(pairs);
+            let mut job = Job { access: Access::Sequential, write_fraction: 1.0, ..Job::default() };
+            pairs.iter().for_each(|(key, value)| keys::set(&mut job, key, value).expect(key));
+            wish.jobs.push(job);
+            default_size_bytes(1 << 30, 0, &wish)
+        };
+        assert_eq!(size_bytes(&[("amount", "100M")]), 100 << 20);
+        assert_eq!(size_bytes(&[("amount", "500k"), ("duration", "1m")]), 500 << 10);
+        assert_eq!(size_bytes(&[("amount", "4k"), ("threads", "4")]), 16 << 10, "a block each");
+        assert_eq!(size_bytes(&[("amount", "3T")]), 4 << 30);
+        for others in [("write_fraction", "0"), ("overwrite", "yes"), ("access", "random")] {
+            assert_eq!(size_bytes(&[("amount", "100M"), others]), 2 << 30, "{others:?}");
+        }
     }
 
     #[test]

@@ -70,7 +70,9 @@ fn end(job: &Job) -> String {
     match parts.as_slice() {
         [] => "one pass".to_owned(),
         [one] => format!("for {one}"),
-        [first, rest @ ..] => format!("for {first} or {}", rest.join(" or ")),
+        [first, rest @ ..] => {
+            format!("for {first} or {}, whichever comes first", rest.join(" or "))
+        }
     }
 }
 
@@ -179,13 +181,13 @@ mod tests {
         assert_eq!(
             lines("seqread", &[("rate", "500"), ("arrivals", "poisson")]),
             [
-                "read: 1 thread x depth 4, sequential, 1 MiB, reads, O_DIRECT, io_uring, 500/s poisson, whatever has ended, for 1 min 00 s or 10 GiB, on /dev/sdb (1 TiB)"
+                "read: 1 thread x depth 4, sequential, 1 MiB, reads, O_DIRECT, io_uring, 500/s poisson, whatever has ended, for 1 min 00 s or 10 GiB, whichever comes first, on /dev/sdb (1 TiB)"
             ]
         );
         assert_eq!(
             lines("dd", &[("record_size", "8G"), ("operations", "1")]),
             [
-                "copy: 1 thread x depth 1, sequential, 2.0 GiB, writes, fdatasync at the end, buffered, zero bytes, of 8 GiB a call, of which the kernel moves 2147479552 bytes, psync, for 1 GiB or 1 request, on /dev/sdb (1 TiB)"
+                "copy: 1 thread x depth 1, sequential, 2.0 GiB, writes, fdatasync at the end, buffered, zero bytes, of 8 GiB a call, of which the kernel moves 2147479552 bytes, psync, for 1 GiB or 1 request, whichever comes first, on /dev/sdb (1 TiB)"
             ]
         );
         let on_names = lines("bonnie", &[("names", "1000"), ("random stat.duration", "5s")]);

@@ -37,6 +37,11 @@ pub fn run_detail(record: &Record, zone: &TimeZone, width: usize) -> String {
     for job in &record.jobs {
         let asked = record.workload.jobs.iter().find(|asked| asked.name == job.name);
         job::push(&mut out, job, asked, width);
+        let is_complete = record.ending == Ending::Complete;
+        let asked = asked.filter(|_| is_complete);
+        if let Some(text) = asked.and_then(|asked| job::early_end(job, asked)) {
+            push_wrapped_to(&mut out, width, "  ended early  ", &text);
+        }
     }
     push_machine(&mut out, record, width);
     push_devices(&mut out, &record.devices, record.window_ns, width);
@@ -374,6 +379,23 @@ mod tests {
                 suspended  for 90 s during the measurement
             "#]],
         );
+    }
+
+    #[test]
+    fn what_came_before_the_time_is_said() {
+        let mut record = randomio(900);
+        let text = |record: &Record| run_detail(record, &TimeZone::UTC, WIDTH);
+        record.workload.jobs[0].operations = Some(1000);
+        assert!(!text(&record).contains("ended early"), "the time came first");
+        record.jobs[0].window_ns = 2_000_000_000;
+        let early = "  ended early  after 2.0 s of 60.0 s: operations=1000 came first\n";
+        assert!(text(&record).contains(early), "{}", text(&record));
+        record.workload.jobs[0].operations = None;
+        assert!(!text(&record).contains("ended early"), "nothing else ends it");
+        record.workload.jobs[0].amount_bytes = Some(1 << 20);
+        assert!(text(&record).contains(": amount, which is one pass at the most, came first\n"));
+        record.ending = Ending::Interrupted;
+        assert!(!text(&record).contains("ended early"), "somebody ended it");
     }
 
     #[test]

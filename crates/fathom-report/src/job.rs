@@ -88,6 +88,21 @@ pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>, width
     }
 }
 
+/// What ended a job before the duration that it has as well.
+pub(crate) fn early_end(job: &JobRecord, asked: &Job) -> Option<String> {
+    let duration_ns = asked.duration_ns.filter(|ns| job.window_ns < *ns)?;
+    let done: u64 = job.thread_operations.iter().sum();
+    let first = match (asked.operations, asked.amount_bytes) {
+        (Some(operations), amount) if amount.is_none() || done >= operations => {
+            format!("operations={operations}")
+        }
+        (_, Some(_)) => "amount, which is one pass at the most,".to_owned(),
+        (_, None) => return None,
+    };
+    let (lasted, asked) = (seconds(job.window_ns), seconds(duration_ns));
+    Some(format!("after {lasted} of {asked}: {first} came first"))
+}
+
 fn engine(job: &JobRecord) -> String {
     let engine = &job.engine;
     let features = if engine.features.is_empty() {
