@@ -7,7 +7,7 @@ fn depth(job: &Job) -> Option<String> {
     let engine = job.engine.word();
     if job.engine.is_synchronous() && job.depth > 1 {
         return Some(format!(
-            "engine={engine} has one request in flight per thread, depth={} cannot be honoured; use threads={} or engine=io_uring",
+            "engine={engine} has one request in flight per thread, depth={} cannot be honoured; use depth=1 threads={} for as many at a time, or engine=io_uring",
             job.depth,
             job.concurrency()
         ));

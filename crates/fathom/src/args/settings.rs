@@ -10,7 +10,9 @@ use fathom_model::{elsewhere, fsop_keys, keys, play_keys};
 /// commands that take no settings.
 pub fn meant_setting(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return None };
-    let name = wrong.strip_prefix("--").filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let takes_settings = |command: &clap::Command| {
@@ -20,10 +22,20 @@ pub fn meant_setting(error: &clap::Error) -> Option<String> {
                 .filter_map(|positional| positional.get_value_names())
                 .any(|names| names.iter().any(|name| name.ends_with("KEY=VALUE")))
     };
+    let takes_settings = Args::command().get_subcommands().any(takes_settings);
+    let Some(name) = wrong.strip_prefix("--") else {
+        // Those of iozone, tiotest, bonnie++, hdparm.
+        return takes_settings.then(|| {
+            format!(
+                "{wrong}: is no option; what other tools take as options are settings here, such as size=4G threads=4: \
+                 fathom workloads NAME lists them"
+            )
+        });
+    };
     let files = fsop_keys::KEYS.iter().chain(play_keys::KEYS).map(|key| key.name);
     let is_key = keys::KEYS.iter().map(|key| key.name).chain(files).any(|key| key == name);
     let meant = elsewhere::of_others(name).filter(|_| !is_key);
-    if !(is_key || meant.is_some()) || !Args::command().get_subcommands().any(takes_settings) {
+    if !(is_key || meant.is_some()) || !takes_settings {
         return None;
     }
     if let Some(meant) = meant {

@@ -12,6 +12,7 @@ use fathom_base::suggest;
 use fathom_base::units::{format_ns, parse_duration_ns};
 use fathom_lab::run::{RunOptions, run as run_workload};
 use fathom_model::builtin::{self, WorkloadError, WorkloadFile};
+use fathom_model::elsewhere;
 use fathom_model::finding::Finding;
 use fathom_model::keys::KEYS;
 use fathom_model::record::{Record, RunKind};
@@ -238,6 +239,9 @@ pub(super) fn load(
 /// A setting where the target is meant to be, in words.
 fn setting_in_place_of_target(args: &Run) -> Option<String> {
     let (key, value) = args.target.split_once('=')?;
+    if let Some(meant) = elsewhere::of_others(key).filter(|_| !Path::new(&args.target).exists()) {
+        return Some(format!("'{}' is no target; {key} is here {meant}", args.target));
+    }
     let is_key = KEYS.iter().any(|known| known.name == key);
     (is_key && !Path::new(&args.target).exists()).then(|| {
         let target = if key == "target" { value } else { "TARGET" };

@@ -93,7 +93,7 @@ fn words_and_values() {
         ("engine=iouring", &["engine=iouring", "did you mean 'io_uring'?"]),
         ("cpus=3-1", &["cpus=3-1", "runs backwards"]),
         ("io_priority=rt/0", &["io_priority=rt/0", "be/0..7"]),
-        ("engine=psync", &["depth=32", "threads=32"]),
+        ("engine=psync", &["depth=32", "use depth=1 threads=32 "]),
         ("batch=64", &["batch=64", "depth=32"]),
         ("fsync_fraction=0.5", &["writes nothing", "write_fraction"]),
         ("sizes", &["'sizes'", "key=value"]),
@@ -105,7 +105,7 @@ fn words_and_values() {
         ("block_size=4k:50%,8k:60%", &["sum to 110 %, not 100 %"]),
         ("block_size=4k:50,8k", &["some sizes have a weight and others none"]),
         ("rate=0", &["rate=0", "above 0"]),
-        ("engine=mmap", &["depth=32", "threads=32"]),
+        ("engine=mmap", &["depth=32", "use depth=1 threads=32 "]),
         ("drop_cache=no", &["drop_cache=no: has no effect on job 'read'", "direct=no"]),
     ] {
         usage(&sandbox, &["run", "randread", d, setting], words);
@@ -156,6 +156,12 @@ fn options_and_settings() {
     assert!(loops.stderr.contains("here it is the option --repeats=N\n"), "{loops:?}");
     let words = ["--runtime", "here it is duration, without hyphens"];
     usage(&sandbox, &["run", "randread", d, "--runtime=60"], &words);
+    // As the classic tools are called.
+    let words = ["--file-total-size", "here it is size, without hyphens"];
+    usage(&sandbox, &["run", "sysbench-fileio", d, "--file-total-size=1G"], &words);
+    usage(&sandbox, &["run", "iozone", d, "-s", "4g"], &["-s: is no option", "size=4G"]);
+    usage(&sandbox, &["run", "dd", "if=/dev/zero"], &["'if=/dev/zero' is no target", "the target"]);
+    usage(&sandbox, &["run", "dd", d, "count=10"], &["'count'", "here it is operations"]);
     for (option, hint) in [("--threads=4", "threads=4"), ("--sync", "sync=VALUE")] {
         let hint = format!("takes no hyphens: {hint}");
         usage(
