@@ -53,6 +53,7 @@ mod saturate;
 #[expect(dead_code, reason = "the guard's own tests use all of it")]
 mod scenarios;
 mod searches;
+mod settings;
 mod signals;
 mod store;
 mod terminal;
@@ -86,6 +87,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(whole::trials());
     trials.extend(rounds::trials());
     trials.extend(saturate::trials());
+    trials.extend(settings::trials());
     trials
 }
 
