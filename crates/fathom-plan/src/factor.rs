@@ -113,9 +113,15 @@ pub(crate) fn set_workload(workload: &mut PlanWorkload, key: &str, value: &str) 
     }
 }
 
-/// Puts settings into the places that a command has for them: `--threads={threads}`.
+/// Puts settings into the places that a command has for them, and what is said of its time: `--threads={threads}`.
 pub(crate) fn fill_command(workload: &mut PlanWorkload) {
     let Some(command) = &mut workload.command else { return };
+    if let Some(mut takes) = workload.settings.remove("takes") {
+        for (key, value) in &workload.settings {
+            takes = takes.replace(&format!("{{{key}}}"), value);
+        }
+        workload.settings.insert("takes".to_owned(), takes);
+    }
     workload.settings.retain(|key, value| {
         let place = format!("{{{key}}}");
         let has_place = command.contains(&place);

@@ -172,7 +172,7 @@ fn workloads() {
             [[workload]] / use = "commit" / command = "x"
                 line 6: workload: use and command exclude each other; write two workloads
             [[workload]] / command = "bench -t 4" / threads = 4
-                line 8: workload.threads: commands take timeout, figure.NAME, and what has a place such as {threads} in them
+                line 8: workload.threads: commands take timeout, takes, figure.NAME, and what has a place such as {threads} in them
             [[workload]] / use = "commit" / label = "a b"
                 line 8: workload.label = 'a b': a label has letters, digits, - and _
             question = "Which?" / target = "/srv/data" / [workload] / use = "randread" / duration = "10s"

@@ -3,7 +3,7 @@
 use super::server::{self, ServerLoad};
 use crate::error::LabError;
 use fathom_base::order::Order;
-use fathom_base::units::parse_duration_ns;
+use fathom_base::units::{format_duration, parse_duration_ns};
 use fathom_model::builtin;
 use fathom_model::plan::PlanWorkload;
 use fathom_model::workload::{EngineKind, Workload};
@@ -43,6 +43,8 @@ pub(crate) struct ProgramLoad {
     pub command: String,
     /// Ended after this.
     pub timeout_ns: u64,
+    /// How long it takes at least and at the most, where the plan says so.
+    pub takes_ns: Option<(u64, u64)>,
     /// Figures by name.
     pub figures: BTreeMap<String, Figure>,
     /// A directory of its own.
@@ -54,6 +56,9 @@ impl Load {
     pub fn planned_ns(&self) -> u64 {
         match &self.kind {
             LoadKind::Io(workload) => crate::run::planned_ns(workload),
+            LoadKind::Program(ProgramLoad { takes_ns: Some((least, most)), .. }) => {
+                u64::midpoint(*least, *most)
+            }
             // Nobody knows; a timeout that somebody chose says more than nothing.
             LoadKind::Program(program) if program.timeout_ns < TIMEOUT_NS => program.timeout_ns,
             LoadKind::Program(_) => 0,
@@ -214,6 +219,7 @@ pub(crate) fn program(asked: &PlanWorkload, command: &str) -> Result<ProgramLoad
     let mut load = ProgramLoad {
         command: command.to_owned(),
         timeout_ns: TIMEOUT_NS,
+        takes_ns: None,
         figures: BTreeMap::new(),
         target: asked.target.clone(),
     };
@@ -229,14 +235,38 @@ pub(crate) fn program(asked: &PlanWorkload, command: &str) -> Result<ProgramLoad
                 load.timeout_ns = parse_duration_ns(value)
                     .map_err(|error| usage(format!("timeout={value}: {error}")))?;
             }
+            None if key == "takes" => {
+                let takes = takes_ns(value);
+                load.takes_ns =
+                    Some(takes.map_err(|wrong| usage(format!("takes={value}: {wrong}")))?);
+            }
             None => {
-                let text =
-                    format!("'{key}' is no setting of a command; known: timeout, {FIGURE}NAME");
+                let text = format!(
+                    "'{key}' is no setting of a command; known: timeout, takes, {FIGURE}NAME"
+                );
                 return Err(usage(text));
             }
         }
     }
+    if let Some((_, most)) = load.takes_ns.filter(|(_, most)| *most > load.timeout_ns) {
+        let (most, timeout) = (format_duration(most), format_duration(load.timeout_ns));
+        return Err(usage(format!("takes up to {most}, and is ended after {timeout} (timeout)")));
+    }
     Ok(load)
+}
+
+/// How long a command takes: `30s`, or `30s-5m` where that is up to chance.
+fn takes_ns(text: &str) -> Result<(u64, u64), String> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let seconds = |text: &str| match parse_duration_ns(text).map_err(|error| error.to_string())? {
+        ns if ns > 0 && ns.is_multiple_of(1_000_000_000) => Ok(ns),
+        _ => Err(format!("{text} is no whole number of seconds")),
+    };
+    let (least_ns, most_ns) = (seconds(least)?, seconds(most)?);
+    if most_ns < least_ns {
+        return Err(format!("the longest time, {most}, is less than the shortest one, {least}"));
+    }
+    Ok((least_ns, most_ns))
 }
 
 #[cfg(test)]
@@ -315,6 +345,10 @@ mod tests {
         let of = |pairs: &[(&str, &str)]| program(&asked("app", None, pairs), "make");
         let load = of(&[("timeout", "90s"), ("figure.tps", "tps {}")]).expect("known");
         assert_eq!((load.timeout_ns, load.figures.len()), (90_000_000_000, 1));
+        let load = of(&[("takes", "30s-2m")]).expect("a range");
+        assert_eq!(load.takes_ns, Some((30_000_000_000, 120_000_000_000)));
+        let load = Load { label: "app".into(), kind: LoadKind::Program(load) };
+        assert_eq!(load.planned_ns(), 75_000_000_000);
         let json = of(&[("figure.p99", "json:latency[\"99.0\"]")]).expect("known");
         assert!(matches!(json.figures["p99"], Figure::Json { .. }));
         for bad in [
@@ -322,6 +356,11 @@ mod tests {
             ("figure.tps", "tps"),
             ("figure.tps", "json:"),
             ("timeout", "soon"),
+            ("takes", "10s-5s"),
+            ("takes", "0s-5s"),
+            ("takes", "1500ms"),
+            ("takes", "xs"),
+            ("takes", "2h"),
             ("figure.", "{}"),
         ] {
             let error = of(&[bad]).expect_err("refused").to_string();

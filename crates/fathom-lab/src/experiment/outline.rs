@@ -539,7 +539,8 @@ impl<'a> Survey<'a> {
         outline.time_ns = cost.time_ns;
         outline.written_bytes = Some(cost.written_bytes);
         outline.boots_in_all = (cost.boots > 0).then_some(cost.boots + 1);
-        outline.has_commands = cells.iter().any(|cell| has_commands(self.plan, cell));
+        outline.has_commands = cells.iter().any(|cell| has_commands(self.plan, cell, false));
+        outline.has_untimed = cells.iter().any(|cell| has_commands(self.plan, cell, true));
         outline.has_test_files = cells.iter().any(|cell| has_test_files(self.plan, cell));
         outline.first_block = fathom_plan::order(self.plan, cells, seed, 0..1);
         if let Err(error) = checked {
@@ -601,6 +602,7 @@ fn empty(plan: &Plan) -> Outline {
         has_test_files: false,
         test_file_bytes: 0,
         has_commands: false,
+        has_untimed: false,
         written_bytes_max: plan.budget.written_bytes,
         boots: Vec::new(),
         boots_in_all: None,
@@ -609,7 +611,13 @@ fn empty(plan: &Plan) -> Outline {
 
 fn words(load: &Load) -> String {
     match &load.kind {
-        LoadKind::Program(program) => format!("{}: {}", load.label, program.command),
+        LoadKind::Program(program) => {
+            let takes = program.takes_ns.map(|(least, most)| match exact(least) {
+                text if least == most => format!(" ({text})"),
+                text => format!(" ({text} to {})", exact(most)),
+            });
+            format!("{}: {}{}", load.label, program.command, takes.unwrap_or_default())
+        }
         LoadKind::Server(server) => format!("{}: {}", load.label, server.words()),
         LoadKind::Io(workload) => {
             let jobs: Vec<String> = workload.jobs.iter().map(job_words).collect();
@@ -655,10 +663,13 @@ pub(crate) fn trial_ns(plan: &Plan, cell: &Cell) -> u64 {
     loads.iter().map(|load| load.planned_ns() + tree_ns(load) + around).sum()
 }
 
-/// True when a load is a program that may take as long as it likes.
-fn has_commands(plan: &Plan, cell: &Cell) -> bool {
+/// True when a load is a program; of those that may take as long as they like, where that is asked.
+fn has_commands(plan: &Plan, cell: &Cell, is_untimed: bool) -> bool {
     let loads = loads::loads(&cell.workloads, plan.is_together).unwrap_or_default();
-    loads.iter().any(|load| matches!(load.kind, LoadKind::Program(_)))
+    loads.iter().any(|load| match &load.kind {
+        LoadKind::Program(program) => !(is_untimed && program.takes_ns.is_some()),
+        _ => false,
+    })
 }
 
 /// True when a cell's loads work on files that fathom makes: in a directory, or under a name that is still free.

@@ -46,9 +46,12 @@ pub struct Outline {
     /// written.
     #[serde(default)]
     pub test_file_bytes: u64,
-    /// Commands are run that nobody knows the duration of, and nobody what they write: not in the time and the bytes.
+    /// Commands are run: what they write nobody knows, and it is not in the bytes.
     #[serde(default)]
     pub has_commands: bool,
+    /// Nobody knows how long some of them take, and that is not in the time.
+    #[serde(default)]
+    pub has_untimed: bool,
     /// Bytes that may be written.
     pub written_bytes_max: Option<u64>,
     /// What the machine must be booted with, when not all cells can be measured as it is now.

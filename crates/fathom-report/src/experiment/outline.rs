@@ -113,7 +113,7 @@ fn cost(outline: &Outline, out: &mut String, width: usize) {
         _ => ", test files beside".to_owned(),
     };
     let and_commands =
-        if outline.has_commands { " and the time that the commands take" } else { "" };
+        if outline.has_untimed { " and the time that the commands take" } else { "" };
     let written_max = outline.written_bytes_max.map(|b| format!(" ({} allowed)", format_size(b)));
     let text = format!(
         "About {time}{}{and_commands} and waits for quiet devices; {written}{files}{commands}{}.",
@@ -229,6 +229,7 @@ mod tests {
             has_test_files: false,
             test_file_bytes: 0,
             has_commands: false,
+            has_untimed: false,
             written_bytes_max: Some(10 << 30),
             boots: Vec::new(),
             boots_in_all: None,
@@ -300,7 +301,12 @@ mod tests {
 
     #[test]
     fn commands_take_and_write_what_nobody_knows() {
-        let commands = Outline { has_commands: true, written_bytes: Some(0), ..outline() };
+        let known = Outline { has_commands: true, written_bytes: Some(0), ..outline() };
+        let only = text(&known, 200);
+        assert!(
+            only.contains("(1 h 00 min allowed) and waits for quiet devices; only the commands")
+        );
+        let commands = Outline { has_untimed: true, ..known };
         let only = text(&commands, 200);
         assert!(
             only.contains("(1 h 00 min allowed) and the time that the commands take and waits for quiet devices; only the commands write ("),

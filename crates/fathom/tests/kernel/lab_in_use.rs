@@ -115,6 +115,23 @@ fn nobody() {
     let sandbox = Sandbox::new();
     let idle = [16, 16].map(|mib| LoopDevice::new(mib * MIB).unwrap());
     let _store = Windows::default();
+    // How long the windows are is told beforehand, and no window is begun with lengths that cannot be.
+    let lab = ["lab", "in-use", p(idle[0].path()), "--dry-run"];
+    let told = sandbox.run(&[&lab[..], &["shortest=60", "longest=3600"]].concat());
+    assert!(told.stdout.contains("(1 min 00 s to 1 h 00 min)"), "{}", ending(&told));
+    assert!(told.stdout.contains("About 38 h ") && !told.stdout.contains("the time that"));
+    for (lengths, cause) in [
+        (["shortest=10", "longest=5"], "the longest time, 5s, is less than the shortest one, 10s"),
+        (["shortest=10", "longest=20000"], "takes up to 5 h 33 min, and is ended after 3 h 00 min"),
+        (["shortest=0", "longest=5"], "0s is no whole number of seconds"),
+    ] {
+        for more in [&lab[..], &lab[..3]] {
+            let done = sandbox.run(&[more, &lengths[..]].concat());
+            let said = format!("{}{}", done.stdout, done.stderr);
+            assert!(done.code != 0 && said.contains(cause), "{}", ending(&done));
+        }
+    }
+    assert!(sandbox.runs().is_empty());
     for device in &idle {
         let words = [&["lab", "in-use", p(device.path())], &SHORT[..]].concat();
         let done = sandbox.run(&words);
