@@ -47,7 +47,7 @@ pub enum PlanError {
     },
     /// Offset or span beyond the target's end.
     #[error(
-        "{what}={} reaches beyond the target, which has {}; make it smaller",
+        "{what}={} reaches beyond the target, which has {}; make it smaller (offset=0 span=100% is all of it)",
         format_sizes(*value_bytes, *target_bytes).0, format_sizes(*value_bytes, *target_bytes).1
     )]
     BeyondTarget {
@@ -325,6 +325,9 @@ fn check_length(job: &Job, length_bytes: u64) -> Result<(), PlanError> {
         let cure = if parts(job) > 1 {
             "use a smaller block_size, fewer threads (each has its own part) or a larger target (size=, where fathom \
              makes the file)"
+        } else if job.span.is_some() {
+            "use a smaller block_size, a larger span (offset=0 span=100% is all of the target), or a larger target \
+             (size=, where fathom makes the file)"
         } else {
             "use a smaller block_size, or a larger span or target (size=, where fathom makes the file)"
         };

@@ -520,6 +520,11 @@ pub(crate) fn is_quick(record: &Record) -> bool {
     record.workload.name == "quick"
 }
 
+/// The workload that a capture writes.
+pub(crate) fn is_twin(record: &Record) -> bool {
+    record.workload.name.starts_with("twin-")
+}
+
 /// Zeroes flatter everything that compresses, deduplicates or detects them.
 fn zero_content(record: &Record) -> Option<Finding> {
     let writes = record.workload.jobs.iter().any(|j| j.writes() && j.content == Content::Zero);
@@ -543,7 +548,7 @@ fn small_span(record: &Record) -> Option<Finding> {
         targets.filter_map(move |target| Reached::of(job, target))
     });
     let smallest = reached.min_by(|a, b| a.share.total_cmp(&b.share))?;
-    smallest.finding()
+    smallest.finding(if is_twin(record) { sample::TYPED_TWIN } else { "" })
 }
 
 /// What a job reaches of the device under a target.
@@ -575,7 +580,8 @@ impl<'r> Reached<'r> {
         Some(Self { target, share: share_of_target * share_of_range, range_bytes })
     }
 
-    fn finding(&self) -> Option<Finding> {
+    /// `typed` stands before settings as they are typed.
+    fn finding(&self, typed: &str) -> Option<Finding> {
         let target = self.target;
         if target.extents.as_ref().is_some_and(|extents| extents.physical_is_logical) {
             return Some(Finding::new(
@@ -592,7 +598,7 @@ impl<'r> Reached<'r> {
             let (range, share) = (format_size(bytes), percent(self.share));
             let text = format!("requests stay within {range} of the target, {share} {rest}");
             let finding = Finding::new("small-span", Severity::Note, text);
-            return Some(finding.advise("a larger span=, or none, covers more"));
+            return Some(finding.advise(format!("{typed}offset=0 span=100% covers all of it")));
         }
         let (what, cure) = match target.kind {
             TargetKind::OwnFile if is_nearly_full(target) => {

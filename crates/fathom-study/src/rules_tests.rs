@@ -598,7 +598,35 @@ fn ranges_within_a_target_count_for_the_span() {
         text,
         "requests stay within 100 GiB of the target, 2 % of the device: a rotating disk is faster on so little"
     );
-    assert_eq!(advice, ["a larger span=, or none, covers more"]);
+    assert_eq!(advice, ["offset=0 span=100% covers all of it"]);
+}
+
+/// As a twin has it: a small part somewhere in the target. What is advised is typed behind the command, and is in the target.
+#[test]
+fn a_range_that_is_too_small_has_a_cure_that_fits_its_target() {
+    let cure = |kind, size_bytes, at| {
+        let (text, cure) = said("sample-too-small", move |r| {
+            (r.targets[0].kind, r.targets[0].size_bytes) = (kind, size_bytes);
+            let job = &mut r.workload.jobs[0];
+            (job.offset, job.span) = (Extent::Share(at), Some(Extent::Bytes(1 << 20)));
+        });
+        assert!(text.starts_with("1 MiB is less than 512 MiB"), "{text}");
+        cure.join(" ")
+    };
+    let own = TargetKind::OwnFile;
+    assert_eq!(cure(own, 1 << 30, 0.03), "span=512MiB or more");
+    assert_eq!(cure(own, 1 << 30, 0.6), "offset=0 span=512MiB or more");
+    assert_eq!(cure(own, 256 << 20, 0.03), "size=512MiB offset=0 span=100%");
+    let (_, of_twin) = said("sample-too-small", |r| {
+        r.workload.name = "twin-day".into();
+        r.workload.jobs[0].span = Some(Extent::Bytes(1 << 20));
+    });
+    assert!(of_twin[0].starts_with("what was captured reaches no more"), "{of_twin:?}");
+    assert!(of_twin[1].contains("fathom run twin.toml TARGET span=512MiB or more"), "{of_twin:?}");
+    assert_eq!(
+        cure(TargetKind::BlockDevice, 256 << 20, 0.03),
+        "use a larger target, with offset=0 span=100%"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whether what the jobs reach is large enough for the caches on the way not to answer.
 
-use crate::rules::{buffering_loop, is_quick};
+use crate::rules::{buffering_loop, is_quick, is_twin};
 use fathom_base::order::Order;
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::finding::{Finding, Severity};
@@ -65,8 +65,7 @@ fn of_job(record: &Record, job: &Job, target: &TargetRecord) -> Option<Finding> 
         if record.workload.jobs.len() > 1 { format!("{}: ", job.name) } else { String::new() };
     let text = format!("{which}{range} is less than {twice}, twice {}", both.join(" and "));
     let cure = if target.kind == TargetKind::OwnFile && job.span.is_none() {
-        let unit = if twice_bytes < 1 << 30 { 1 << 20 } else { 1 << 30 };
-        let size = format_size(twice_bytes.next_multiple_of(unit)).replace(' ', "");
+        let size = rounded_up(twice_bytes);
         // Quick chooses the size of its file by itself.
         if !has_room(record, target, twice_bytes) {
             "only more free space lets a test file be larger".to_owned()
@@ -78,11 +77,14 @@ fn of_job(record: &Record, job: &Job, target: &TargetRecord) -> Option<Finding> 
             format!("size={size} or more")
         }
     } else if job.span.is_some() {
-        "use a larger span=, or leave it out".to_owned()
+        larger_span(record, job, target, twice_bytes)
     } else {
         "use a larger target".to_owned()
     };
-    let finding = Finding::new("sample-too-small", Severity::Doubtful, text);
+    let mut finding = Finding::new("sample-too-small", Severity::Doubtful, text);
+    if is_twin(record) && job.span.is_some() {
+        finding = finding.advise("what was captured reaches no more, and caches may have answered there, too; for the storage behind them:");
+    }
     Some(match buffering.filter(|_| !synced) {
         Some(node) => finding
             .advise(format!(
@@ -92,6 +94,35 @@ fn of_job(record: &Record, job: &Job, target: &TargetRecord) -> Option<Finding> 
             .advise(cure),
         None => finding.advise(cure),
     })
+}
+
+/// How settings of a twin are typed: `fathom replay --twin` takes none.
+pub(crate) const TYPED_TWIN: &str =
+    "fathom capture --from=TRACE --workload=twin.toml && fathom run twin.toml TARGET ";
+
+/// In whole MiB or GiB, as it is typed.
+fn rounded_up(bytes: u64) -> String {
+    let unit = if bytes < 1 << 30 { 1 << 20 } else { 1 << 30 };
+    format_size(bytes.next_multiple_of(unit)).replace(' ', "")
+}
+
+/// What makes a range large enough, as it is typed: another span, and the place of it where the target is too short behind its own; for a
+/// test file that is too small as a whole its size, too. It goes for all jobs.
+fn larger_span(record: &Record, job: &Job, target: &TargetRecord, least_bytes: u64) -> String {
+    let size = rounded_up(least_bytes);
+    let of_twin = if is_twin(record) { TYPED_TWIN } else { "" };
+    let begin = job.offset.bytes(target.size_bytes);
+    if begin.saturating_add(least_bytes) <= target.size_bytes {
+        format!("{of_twin}span={size} or more")
+    } else if least_bytes <= target.size_bytes {
+        format!("{of_twin}offset=0 span={size} or more")
+    } else if target.kind != TargetKind::OwnFile {
+        "use a larger target, with offset=0 span=100%".to_owned()
+    } else if has_room(record, target, least_bytes) {
+        format!("{of_twin}size={size} offset=0 span=100%")
+    } else {
+        "only more free space lets a test file be larger".to_owned()
+    }
 }
 
 /// Whether a test file of that size may be made in the place of the one that there is. True where nobody knows.

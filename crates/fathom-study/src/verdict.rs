@@ -54,11 +54,17 @@ pub fn judge(records: &[Record]) -> Study {
 #[must_use]
 pub fn judge_stored(kind: RunKind, records: &[Record], unfinished: Option<&str>) -> Study {
     let mut study = judge_run(kind, records);
+    let (one, several) = match kind {
+        RunKind::Watch => ("stretch of its time", "stretches of its time"),
+        RunKind::Capture | RunKind::Replay => ("result", "results"),
+        _ => ("trial", "trials"),
+    };
     let text = match (records.len(), unfinished) {
-        (0, _) => "not one trial is stored: nothing was measured to its end".to_owned(),
+        (0, _) if kind == RunKind::Watch => "nothing of it is stored".to_owned(),
+        (0, _) => format!("not one {one} is stored: nothing was measured to its end"),
         (_, None) => return study,
-        (1, Some(word)) => format!("the run is {word}: only 1 trial is stored"),
-        (trials, Some(word)) => format!("the run is {word}: only {trials} trials are stored"),
+        (1, Some(word)) => format!("the run is {word}: only 1 {one} is stored"),
+        (count, Some(word)) => format!("the run is {word}: only {count} {several} are stored"),
     };
     let severity = if records.is_empty() { Severity::Void } else { Severity::Doubtful };
     study.findings.insert(0, Finding::new("unfinished-run", severity, text));
@@ -188,6 +194,20 @@ mod tests {
         assert_eq!(verdict(&[record()], Some("partial")), Verdict::Doubtful);
         assert_eq!(verdict(&[], Some("partial")), Verdict::Void);
         assert_eq!(verdict(&[], None), Verdict::Void);
+        let said = |kind, records: &[Record]| {
+            let found = judge_stored(kind, records, Some("partial")).findings;
+            found.into_iter().find(|f| f.id == "unfinished-run").map(|f| f.summary)
+        };
+        let two = [record(), record()];
+        for (kind, what) in [
+            (RunKind::Run, "2 trials are"),
+            (RunKind::Watch, "2 stretches of its time are"),
+            (RunKind::Replay, "2 results are"),
+        ] {
+            let text = format!("the run is partial: only {what} stored");
+            assert_eq!(said(kind, &two), Some(text));
+        }
+        assert_eq!(said(RunKind::Watch, &[]).as_deref(), Some("nothing of it is stored"));
     }
 
     #[test]
