@@ -109,9 +109,12 @@ pub struct CaptureFaults {
     pub abandoned: u64,
     /// Lines that were no events.
     pub skipped: u64,
-    /// Events of other devices than the one that comes first, which were left out.
+    /// Events of other devices than the one that counts, which were left out.
     #[serde(default)]
     pub other_devices: u64,
+    /// Major and minor number of the first of these devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
     /// The trace ends before its end: why.
     pub cut_off: Option<String>,
     /// Processors that came online while it was made: what happened on them is missing.

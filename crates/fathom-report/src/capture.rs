@@ -7,7 +7,7 @@ use fathom_model::capture::{
     CaptureClass, CaptureDistance, CapturePlaces, CaptureRecord, DistanceOf,
 };
 use fathom_stats::Histogram;
-use fathom_study::capture::likeness::{FAR, NEAR, SideBySide};
+use fathom_study::capture::likeness::{FAR, NEAR, SideBySide, apart_most, median};
 use std::fmt::Write;
 
 /// Processes that are named.
@@ -452,11 +452,7 @@ fn distances(all: &[CaptureDistance], [a, b]: [&'static str; 2]) -> Table {
     for d in all {
         let value = |value: Option<u64>| match value {
             None => String::new(),
-            Some(value) if d.figure.starts_with("latency") || d.figure.starts_with("time") => {
-                format_ns(value)
-            }
-            Some(value) if d.figure == "in flight" => value.to_string(),
-            Some(value) => format_size(value),
+            Some(value) => median(d, value),
         };
         table.row([
             d.figure.clone(),
@@ -495,17 +491,13 @@ pub fn comparison_text(rows: &[SideBySide], alike: &[CaptureDistance], width: us
     let worst = of_load.max_by(|a, b| a.distance.total_cmp(&b.distance));
     let said = worst.map_or_else(
         || "Nothing of the load is in both.".to_owned(),
-        |d| match d.distance {
-            value if value <= NEAR => {
-                format!("The same load: the largest distance is {value:.2}, of {}.", d.figure)
-            }
-            value if value <= FAR => format!(
-                "Nearly the same load: the largest distance is {value:.2}, of {}.",
-                d.figure
-            ),
-            value => {
-                format!("Two different loads: the largest distance is {value:.2}, of {}.", d.figure)
-            }
+        |d| {
+            let word = match d.distance {
+                value if value <= NEAR => "The same load",
+                value if value <= FAR => "Nearly the same load",
+                _ => "Two different loads",
+            };
+            format!("{word}: {}.", apart_most(alike))
         },
     );
     push_wrapped_to(&mut out, width, "", &said);
@@ -554,7 +546,7 @@ mod tests {
             "500 us",
             "-50.0 %",
             "2.0 MB/s",
-            "Two different loads: the largest distance is 0.40, of size of reads",
+            "Two different loads: the distance is 0.40 of size of reads.",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

@@ -70,7 +70,7 @@ struct Device {
 impl Device {
     fn new(name: String, level: Level) -> Self {
         let (reads, writes) = (Histogram::new(), Histogram::new());
-        Self { name, level, flight: Flight::default(), idle: None, reads, writes }
+        Self { name, level, flight: flight(), idle: None, reads, writes }
     }
 
     /// Takes the next step; what ended before `begun_ns` does not count.
@@ -107,6 +107,13 @@ impl Device {
         self.writes.clear();
         sample
     }
+}
+
+/// What is lost is known at the end of an interval, too late for what was told of it.
+fn flight() -> Flight {
+    let mut flight = Flight::default();
+    flight.had_losses();
+    flight
 }
 
 impl Latency {
@@ -216,7 +223,7 @@ impl Latency {
         }
         if *lost > lost_before {
             // Ends may be among what was lost: whatever is in flight could be told as far too long.
-            devices.values_mut().for_each(|device| device.flight = Flight::default());
+            devices.values_mut().for_each(|device| device.flight = flight());
             waiting.clear();
         }
     }

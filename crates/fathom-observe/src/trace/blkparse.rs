@@ -6,7 +6,7 @@
 //! that is device, processor, number, seconds, process, action, letters, and what belongs to the action. Lines of other devices
 //! than the first one, and those about plugs, timers and messages, are passed over; so is the summary at the end.
 
-use super::event::{Action, Event, Names};
+use super::event::{Action, Event, Names, Others};
 use super::file::TraceError;
 use std::io::BufRead;
 
@@ -22,7 +22,7 @@ pub struct Text<R> {
     device: Option<String>,
     line: Vec<u8>,
     skipped: u64,
-    others: u64,
+    others: Others,
     events: u64,
     strange: u64,
 }
@@ -45,7 +45,13 @@ impl<R: BufRead> Text<R> {
     /// Begins to read.
     pub fn new(input: R) -> Self {
         let (names, line) = (Names::default(), Vec::new());
-        Self { input, names, device: None, line, skipped: 0, others: 0, events: 0, strange: 0 }
+        let others = Others::default();
+        Self { input, names, device: None, line, skipped: 0, others, events: 0, strange: 0 }
+    }
+
+    /// Of that device, instead of the one that comes first.
+    pub fn of_device(self, (major, minor): (u32, u32)) -> Self {
+        Self { device: Some(format!("{major},{minor}")), ..self }
     }
 
     /// Names of processes.
@@ -64,8 +70,8 @@ impl<R: BufRead> Text<R> {
     }
 
     /// Events of other devices.
-    pub fn others(&self) -> u64 {
-        self.others
+    pub fn others(&self) -> &Others {
+        &self.others
     }
 
     fn read_line(&mut self) -> Result<bool, TraceError> {
@@ -98,7 +104,9 @@ impl<R: BufRead> Iterator for Text<R> {
                     return Some(Ok(event));
                 }
                 Line::Other => {}
-                Line::OtherDevice => self.others += 1,
+                Line::OtherDevice => {
+                    self.others.count(text.split_whitespace().next().unwrap_or_default())
+                }
                 Line::Broken => self.skipped += 1,
                 Line::Text if self.events == 0 => {
                     self.strange += 1;
@@ -242,7 +250,7 @@ Total (8,0):
         assert_eq!((events[2].sectors, text.names().get(events[2].name)), (64, "a name"));
         assert_eq!((events[4].error, events[5].error), (0, 65531));
         assert_eq!((events[6].class, events[6].time_ns), (Class::Flush, 1_700_000_001));
-        assert_eq!((text.device(), text.skipped(), text.others()), (Some("8,0"), 1, 1));
+        assert_eq!((text.device(), text.skipped(), text.others().events), (Some("8,0"), 1, 1));
     }
 
     /// No disk has such a place: it is not the start of this one.

@@ -3,7 +3,7 @@
 //! A record is 48 bytes in the byte order of the machine that wrote it, and what belongs to it: magic with version 7, its number, time,
 //! sector, bytes, action (category << 16 | what), process, device, processor, error, length of what follows.
 
-use super::event::{Action, Class, Event, Flags, Names, SECTOR_BYTES};
+use super::event::{Action, Class, Event, Flags, Names, Others, SECTOR_BYTES};
 use super::file::TraceError;
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -47,7 +47,7 @@ pub struct Merged<R> {
     /// Names by process.
     processes: HashMap<u32, u32>,
     device: Option<u32>,
-    others: u64,
+    others: Others,
     cut_off: bool,
     /// Records that are missing, and whether some are since it was last asked.
     lost: u64,
@@ -85,7 +85,7 @@ impl<R: Read> Merged<R> {
             names: Names::default(),
             processes: HashMap::new(),
             device: None,
-            others: 0,
+            others: Others::default(),
             cut_off: false,
             lost: 0,
             has_gap: false,
@@ -96,19 +96,24 @@ impl<R: Read> Merged<R> {
         Ok(merged)
     }
 
+    /// Of that device, instead of the one that comes first.
+    pub fn of_device(self, (major, minor): (u32, u32)) -> Self {
+        Self { device: Some((major << 20) | minor), ..self }
+    }
+
     /// Names of processes.
     pub fn names(&self) -> &Names {
         &self.names
     }
 
     /// Events of other devices.
-    pub fn others(&self) -> u64 {
-        self.others
+    pub fn others(&self) -> &Others {
+        &self.others
     }
 
     /// Major and minor number of the device.
     pub fn device(&self) -> Option<(u32, u32)> {
-        self.device.map(|device| (device >> 20, device & 0xf_ffff))
+        self.device.map(numbers)
     }
 
     /// A file ended inside of a record.
@@ -170,7 +175,8 @@ impl<R: Read> Merged<R> {
             _ => return None,
         };
         if *self.device.get_or_insert(device) != device {
-            self.others += 1;
+            let (major, minor) = numbers(device);
+            self.others.count(&format!("{major},{minor}"));
             return None;
         }
         let mut event = Event::new(action, raw.time_ns);
@@ -252,6 +258,11 @@ impl<R: Read> Iterator for Merged<R> {
             }
         }
     }
+}
+
+/// Major and minor number, as the kernel has them inside.
+fn numbers(device: u32) -> (u32, u32) {
+    (device >> 20, device & 0xf_ffff)
 }
 
 enum Found {

@@ -238,3 +238,17 @@ fn blkparse(place: &Path) -> Option<String> {
     let done = Command::new("blkparse").args(["-i", "x"]).current_dir(place).output().ok()?;
     Some(String::from_utf8_lossy(&done.stdout).into_owned())
 }
+
+/// The first device is that of the first event, unless another one is asked for.
+#[test]
+fn of_several_devices_one_is_asked_for() {
+    let of = |device| {
+        let files = files(true);
+        let merged = Merged::new(files.iter().map(|f| &f[..]).collect()).expect("a trace");
+        let mut merged = merged.of_device(device);
+        let events = merged.by_ref().filter(Result::is_ok).count();
+        (events, merged.others().clone())
+    };
+    assert_eq!(of((8, 0)), (9, Others::default()));
+    assert_eq!(of((8, 16)), (0, Others { events: 9, devices: vec!["8,0".to_owned()] }));
+}

@@ -299,6 +299,29 @@ impl Names {
     }
 }
 
+/// Events of other devices in a trace, which are left out.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Others {
+    /// How many there are.
+    pub events: u64,
+    /// Major and minor number of the first of these devices: `8,16`.
+    pub devices: Vec<String>,
+}
+
+/// Devices that are told by number.
+const OTHERS_MAX: usize = 16;
+
+impl Others {
+    /// One more, of that device.
+    pub fn count(&mut self, device: &str) {
+        self.events += 1;
+        let is_new = self.devices.len() < OTHERS_MAX && !self.devices.iter().any(|d| d == device);
+        if is_new {
+            self.devices.push(device.to_owned());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -75,6 +75,8 @@ struct Table {
     corrections: Vec<(u64, i64)>,
     /// That is looked at when so many have ended.
     next_look: u64,
+    /// Ends may be missing: see [`Flight::had_losses`].
+    has_losses: bool,
 }
 
 /// What is in flight at once on the largest devices is far below; more are left over from lost ends.
@@ -173,6 +175,7 @@ impl Table {
             left,
             corrections,
             next_look,
+            has_losses: false,
         }
     }
 
@@ -180,7 +183,9 @@ impl Table {
         if self.waiting.len() >= WAITING_MAX {
             self.forget_old(event.time_ns);
         }
-        self.forget_twin(event);
+        if self.has_losses {
+            self.forget_twin(event);
+        }
         let longest = &mut self.longest[event.class as usize];
         *longest = (*longest).max(event.sectors);
         let waiting = Waiting {
@@ -326,7 +331,7 @@ impl Table {
         if self.ended.is_multiple_of(LOOK) {
             self.forget_overtaken(event.time_ns);
         }
-        if self.ended >= self.next_look {
+        if self.has_losses && self.ended >= self.next_look {
             self.look_for_left(event.time_ns);
         }
     }
@@ -407,7 +412,9 @@ impl Table {
 
     /// Those that this end was the last part of, by first sector and order, and whether it was of any.
     fn ended_by(&mut self, event: &Event) -> (Vec<(u64, u64)>, bool) {
-        if let Some(order) = self.whose_end(event) {
+        let order =
+            if self.has_losses { self.whose_end(event) } else { self.exact(event, |_| true) };
+        if let Some(order) = order {
             return (vec![(event.sector, order)], true);
         }
         let (mut ended, mut is_known) = (Vec::new(), false);
@@ -465,10 +472,13 @@ impl Table {
         });
     }
 
-    /// The trace ends: how many still wait whose ends were lost, as so many of their class have overtaken them as no device lets pass; where
-    /// ends may be missing, fewer are enough, or a wait that none of the others had, or that there is no end at all.
-    fn finish(&mut self, now_ns: u64, has_losses: bool) -> u64 {
+    /// The trace ends: how many still wait whose ends were lost, as so many of their class have overtaken them as no device lets pass; of
+    /// arrivals fewer are enough, or a wait that none of the others had, or that there is no end at all.
+    fn finish(&mut self, now_ns: u64, are_arrivals: bool) -> u64 {
         let mut lost = 0;
+        if !self.has_losses {
+            return lost;
+        }
         let has_no_ends = self.ended == 0 && self.waiting.len() as u64 > LEFT_OVERTAKEN;
         let all: Vec<_> = self.waiting.iter().map(|(key, waiting)| (*key, *waiting)).collect();
         for (key, waiting) in all {
@@ -483,7 +493,7 @@ impl Table {
                 || TRANSFERS.iter().map(|class| self.known[*class]).sum::<u64>() >= LEFT_OVERTAKEN
                     && self.has_waited_long(key.0, &waiting, now_ns);
             let may_be_lost = is_long || has_no_ends || waiting.left_ns.is_some();
-            let is_lost = is_behind || has_losses && may_be_lost;
+            let is_lost = is_behind || are_arrivals && may_be_lost;
             lost += u64::from(is_lost);
             match waiting.left_ns {
                 None if is_lost => self.leave(&key, now_ns),
@@ -555,6 +565,12 @@ impl Flight {
         self.given_back
     }
 
+    /// Ends may be missing from now on: a request that others have overtaken may be one whose end was lost. Where none is missing, it
+    /// waits, and every one that has begun is in flight until its end.
+    pub fn had_losses(&mut self) {
+        (self.arrived.has_losses, self.issued.has_losses) = (true, true);
+    }
+
     /// What began up to that moment has ended, as somebody else knows: where its end has not been seen, it was lost.
     pub fn forget_before(&mut self, start_ns: u64) {
         self.arrived.forget(start_ns, |waiting| waiting.start_ns <= start_ns);
@@ -584,10 +600,9 @@ impl Flight {
         self.arrived.abandoned.max(self.issued.abandoned)
     }
 
-    /// The trace ends, and how many still wait whose ends were lost. Where ends may be missing anywhere in it, more count as such: nothing
-    /// else tells them from those that only starve.
-    pub fn finish(&mut self, now_ns: u64, has_losses: bool) -> u64 {
-        self.arrived.finish(now_ns, has_losses).max(self.issued.finish(now_ns, false))
+    /// The trace ends, and how many still wait whose ends were lost: none where no end may be missing.
+    pub fn finish(&mut self, now_ns: u64) -> u64 {
+        self.arrived.finish(now_ns, true).max(self.issued.finish(now_ns, false))
     }
 }
 
@@ -735,6 +750,7 @@ mod tests {
     #[test]
     fn one_whose_end_was_lost_makes_no_later_one_at_its_place_long() {
         let mut flight = Flight::default();
+        flight.had_losses();
         let mut done = Vec::new();
         let mut longest = |lost_at: u64, overtaken: u64| {
             flight.step(&step(Issue, lost_at, 0, 8), &mut done);

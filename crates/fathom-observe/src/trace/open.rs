@@ -2,7 +2,7 @@
 
 use super::blkparse::Text;
 use super::blktrace::{self, Merged};
-use super::event::{Event, Names};
+use super::event::{Event, Names, Others};
 use super::file::{self, Head, Reader, TraceError};
 use super::study::Study;
 use fathom_model::capture::CaptureRecord;
@@ -26,6 +26,8 @@ pub struct Source {
     without_file: Vec<u32>,
     /// Why it ended early.
     broken: Option<String>,
+    /// The device that was asked for.
+    wanted: Option<(u32, u32)>,
 }
 
 enum Form {
@@ -75,7 +77,25 @@ impl Source {
             let device = name.split('.').next().unwrap_or_default().to_owned();
             (Form::Text(Text::new(buffered(file))), Head { device, ..Head::default() })
         };
-        Ok(Self { form, head, without_file, broken: None })
+        Ok(Self { form, head, without_file, broken: None, wanted: None })
+    }
+
+    /// The same of one of several devices in it, by major and minor number, instead of the one that comes first.
+    ///
+    /// # Errors
+    /// As [`Source::open`], and for a trace that tells no numbers.
+    pub fn open_one(path: &Path, device: Option<(u32, u32)>) -> Result<Self, TraceError> {
+        let source = Self::open(path)?;
+        let Some(numbers) = device else { return Ok(source) };
+        let form = match source.form {
+            Form::Own(_) => {
+                let text = "a capture of fathom's is of one device; leave --device out";
+                return Err(TraceError::Device(text.to_owned()));
+            }
+            Form::Blktrace(merged) => Form::Blktrace(merged.of_device(numbers)),
+            Form::Text(text) => Form::Text(text.of_device(numbers)),
+        };
+        Ok(Self { form, wanted: device, ..source })
     }
 
     /// `fathom`, `blktrace` or `blkparse`.
@@ -154,11 +174,12 @@ impl Source {
         }
     }
 
-    /// Whether ends of requests may be missing in it: events were lost, or it does not say whether any were. blktrace tells its losses on
-    /// the terminal, and kernels write some events down nowhere.
+    /// Whether ends of requests may be missing in what has been read of it: events were lost, or it does not say whether any were. blktrace
+    /// tells its losses on the terminal, and kernels write some events down nowhere. A capture of fathom's counts them.
     #[must_use]
     pub fn may_lack_ends(&self) -> bool {
-        !matches!(self.form, Form::Own(_)) || self.lost_and_skipped().0 > 0
+        let Form::Own(reader) = &self.form else { return true };
+        reader.lost() > 0 || reader.is_cut_off() || !reader.came_online().is_empty()
     }
 
     /// True once after each place where events were lost, as far as the trace says where.
@@ -182,6 +203,9 @@ impl Source {
         if self.head.started_ns > 0 {
             study.begin(self.head.started_ns);
         }
+        if self.may_lack_ends() {
+            study.had_losses();
+        }
         let mut count = 0u64;
         while let Some(event) = self.next_event()? {
             if self.take_gap() {
@@ -204,17 +228,25 @@ impl Source {
         (record.device, record.source) = (self.head.device.clone(), self.form().to_owned());
         (record.faults.lost, record.faults.skipped) = self.lost_and_skipped();
         let (others, number) = match &self.form {
-            Form::Own(_) => (0, None),
+            Form::Own(_) => (Others::default(), None),
             Form::Blktrace(merged) => {
-                (merged.others(), merged.device().map(|(a, b)| format!("{a},{b}")))
+                (merged.others().clone(), merged.device().map(|(a, b)| format!("{a},{b}")))
             }
-            Form::Text(text) => (text.others(), text.device().map(str::to_owned)),
+            Form::Text(text) => (text.others().clone(), text.device().map(str::to_owned)),
         };
-        record.faults.other_devices = others;
+        if let Some((major, minor)) = self.wanted.filter(|_| record.events == 0) {
+            let there = match others.devices.as_slice() {
+                [] => "any device".to_owned(),
+                some => some.join(" and of "),
+            };
+            let text = format!("it has nothing of device {major},{minor}, and some of {there}");
+            return Err(TraceError::Device(text));
+        }
         // The name of the file does not say which of them it is.
-        if let Some(number) = number.filter(|_| others > 0) {
+        if let Some(number) = number.filter(|_| others.events > 0) {
             record.device += &format!(" ({number})");
         }
+        (record.faults.other_devices, record.faults.others) = (others.events, others.devices);
         record.faults.cut_off = self.cut_off();
         record.faults.without_file.clone_from(&self.without_file);
         if let Form::Own(reader) = &self.form {
@@ -299,6 +331,20 @@ mod tests {
             .expect("a trace");
         assert_eq!((record.requests(), record.faults.other_devices), (1, 1));
         assert_eq!(record.device, "two (8,0)", "which of them it is");
+        assert_eq!(record.faults.others, ["8,16"]);
+        let of = |name: &str, numbers| {
+            Source::open_one(&path(name), Some(numbers)).and_then(|mut s| s.characterise(&|| true))
+        };
+        let other = of("two.txt", (8, 16)).expect("it is there");
+        assert_eq!((other.requests(), other.device.as_str()), (1, "two (8,16)"));
+        assert_eq!(other.faults.others, ["8,0"]);
+        let none = of("two.txt", (8, 32)).expect_err("not there").to_string();
+        assert_eq!(none, "it has nothing of device 8,32, and some of 8,0 and of 8,16");
+        let own = Writer::new(Vec::new(), &Head::default()).expect("begun");
+        let (bytes, _) = own.finish(&Names::default()).expect("finished");
+        std::fs::write(path("own.trace"), bytes).expect("written");
+        let own = of("own.trace", (8, 0)).expect_err("of one device").to_string();
+        assert!(own.contains("leave --device out"), "{own}");
     }
 
     /// Reads one after the other, 80 us each, with the lines of two processors one behind the other in blocks: an order in which nobody
@@ -457,10 +503,9 @@ mod tests {
         let with_loss = seen("loss", 500);
         assert_eq!((with_loss.requests(), with_loss.faults.lost), (6000, 500));
         assert_eq!((with_loss.depth_quantile(0.5), with_loss.faults.abandoned), (1, 500));
-        // Where nothing tells of a loss, that all the others have overtaken them does.
-        let untold = seen("untold", 0);
-        assert_eq!((untold.depth_quantile(0.5), untold.faults.abandoned), (1, 500));
-        assert!(!untold.knows_depth(), "so many are no few that a kernel loses");
+        // A capture counts what it has lost. Where that is nothing, what does not end is in flight.
+        let whole = seen("whole", 0);
+        assert_eq!((whole.depth_quantile(0.5), whole.faults.abandoned), (501, 0));
     }
 
     /// Kernels lose a few ends, and it shows a good while later how many: each of their requests counts for as long as the others took.
@@ -472,6 +517,7 @@ mod tests {
             let path = place.path().join("x.trace");
             let mut writer =
                 Writer::new(File::create(&path).expect("made"), &Head::default()).expect("begun");
+            writer.lost(lost);
             let mut step = |action, number: u64, time_ns| {
                 let (class, sector) = (Class::Read, number * 1000);
                 let event = Event { class, sectors: 8, sector, ..Event::new(action, time_ns) };
@@ -486,19 +532,17 @@ mod tests {
                     step(Action::Complete, ended, 10 * number + 9);
                 }
             }
-            writer.lost(lost);
             writer.finish(&names).expect("finished");
             let mut source = Source::open(&path).expect("a trace");
             source.characterise(&|| true).expect("readable")
         };
-        // Nobody knows of a loss: the last of them may only starve.
-        for (depth, lost, most) in [(1, 20, 1), (16, 20, 16), (16, 0, 17)] {
-            let found = seen(depth, lost);
+        for depth in [1, 16] {
+            let found = seen(depth, 20);
             assert!(found.knows_depth() && found.faults.abandoned >= 19);
             let told = [0.5, 0.9, 1.0].map(|share| found.depth_quantile(share));
-            assert_eq!(told, [depth, depth, most]);
+            assert_eq!(told, [depth; 3]);
             let in_course = found.series.iter().map(|interval| interval.depth_max).max();
-            assert_eq!(in_course, Some(most));
+            assert_eq!(in_course, Some(depth));
         }
     }
 }

@@ -6,7 +6,6 @@ use super::flight::{Done, Flight, GivenBack, Level};
 use super::open::Source;
 use super::study::Study;
 use fathom_model::capture::CaptureRecord;
-use std::path::Path;
 
 /// How places of the trace become places of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,14 +167,16 @@ pub fn parts(event: &Event, sectors_max: u32) -> impl Iterator<Item = Event> + u
 /// # Errors
 /// [`TraceError`] for a file that is none.
 pub fn reference(
-    path: &Path,
+    mut source: Source,
     wanted: Wanted,
     sectors_max: u32,
     goes_on: &dyn Fn() -> bool,
 ) -> Result<(CaptureRecord, u64), TraceError> {
-    let mut source = Source::open(path)?;
     let mut requests = Requests::of(wanted);
     let mut study = Study::new(source.head().size_bytes);
+    if source.may_lack_ends() {
+        study.had_losses();
+    }
     let mut left_out = 0;
     let mut seen = 0u64;
     while let Some(event) = source.next_event()? {

@@ -1,6 +1,8 @@
 //! How alike two captures are: the distance of their distributions, figure by figure.
 
 use super::twin::from_first_to_last;
+use fathom_base::order::Order;
+use fathom_base::units::{format_ns, format_size};
 use fathom_model::capture::{CaptureClass, CaptureDistance, CaptureRecord, DistanceOf};
 use fathom_model::finding::{Finding, Severity};
 use fathom_stats::Histogram;
@@ -42,7 +44,7 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
     let places = unless(changed.places);
     add("distance of places", &a.places.seek_bytes, &b.places.seek_bytes, places);
     add(GAPS, &a.arrivals.gap_ns, &b.arrivals.gap_ns, unless(changed.times));
-    add("in flight", &depths(a), &depths(b), Storage);
+    add(IN_FLIGHT, &depths(a), &depths(b), Storage);
     let latency = |record: &CaptureRecord, word| {
         let none = Histogram::new();
         record.class(word).map_or(none, |class: &CaptureClass| {
@@ -180,6 +182,45 @@ pub fn distance(a: &Histogram, b: &Histogram) -> Option<f64> {
     Some(largest)
 }
 
+/// The figures of the load that are apart, the farthest first, with distance and medians; where none is, the largest distance.
+#[must_use]
+pub fn apart_most(distances: &[CaptureDistance]) -> String {
+    let mut of_load: Vec<&CaptureDistance> =
+        distances.iter().filter(|d| d.of == DistanceOf::Load).collect();
+    of_load.order_by(|a, b| b.distance.total_cmp(&a.distance));
+    let far: Vec<String> =
+        of_load.iter().filter(|d| d.distance > NEAR).map(|d| with_medians(d)).collect();
+    match (far.as_slice(), of_load.first()) {
+        ([], None) => "nothing of the load is in both".to_owned(),
+        ([], Some(d)) => format!("the largest distance is {:.2}, of {}", d.distance, d.figure),
+        ([one], _) => format!("the distance is {one}"),
+        (several, _) => format!("distances are {}", several.join(", ")),
+    }
+}
+
+fn with_medians(d: &CaptureDistance) -> String {
+    let (a, b) = (d.median_a.map(|a| median(d, a)), d.median_b.map(|b| median(d, b)));
+    let medians = match a.zip(b) {
+        Some((a, b)) if a == b => format!(" (median {a} in both)"),
+        Some((a, b)) => format!(" (median {a} against {b})"),
+        None => String::new(),
+    };
+    format!("{:.2} of {}{medians}", d.distance, d.figure)
+}
+
+/// A median as it is written: of times, of how many are in flight, else of bytes.
+#[must_use]
+pub fn median(distance: &CaptureDistance, value: u64) -> String {
+    match distance.figure.as_str() {
+        figure if figure.starts_with("latency") || figure == GAPS => format_ns(value),
+        IN_FLIGHT => value.to_string(),
+        _ => format_size(value),
+    }
+}
+
+/// The figure of how many were in flight.
+const IN_FLIGHT: &str = "in flight";
+
 /// What the distances come to. Depth and latency are the storage's part: on another one they are expected to differ.
 #[must_use]
 pub fn finding(id: &str, distances: &[CaptureDistance], changed: Changed) -> Finding {
@@ -210,7 +251,7 @@ pub fn finding(id: &str, distances: &[CaptureDistance], changed: Changed) -> Fin
             (Severity::Doubtful, if changed.reads_only { "others than " } else { "another than " })
         }
     };
-    let figure = &worst.figure;
-    Finding::new(id, severity, format!("{said} {is} {word}{those} of the trace: the largest distance is {value:.2}, of {figure}{apart}"))
+    let which = apart_most(distances);
+    Finding::new(id, severity, format!("{said} {is} {word}{those} of the trace: {which}{apart}"))
         .advise("0 is the same distribution, 1 another altogether; latency and depth are what this storage makes of it")
 }

@@ -67,8 +67,16 @@ pub fn faults(capture: &CaptureRecord) -> Vec<Finding> {
 
 fn too_few(capture: &CaptureRecord, advice: &str) -> Option<Finding> {
     let requests = capture.requests();
-    let text = format!("only {requests} requests: shares and quantiles are guesses");
+    let text = format!(
+        "only {}: shares and quantiles are guesses",
+        counted(requests, "request", "requests")
+    );
     (requests < FEW).then(|| Finding::new("capture-short", Severity::Doubtful, text).advise(advice))
+}
+
+/// A number with its word.
+fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", format_count(count), if count == 1 { one } else { several })
 }
 
 fn errors(capture: &CaptureRecord) -> Option<Finding> {
@@ -121,7 +129,7 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     if faults.late > 0 {
         let back = format_ns(faults.back_ns_max);
         let mut text =
-            format!("time goes back {} times, by up to {back}", format_count(faults.late));
+            format!("time goes back {}, by up to {back}", counted(faults.late, "time", "times"));
         // Processors write down what happened at the same time one after the other.
         let is_far = faults.back_ns_max > 10_000_000 || capture.is_out_of_order();
         if is_far {
@@ -137,8 +145,8 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     }
     if faults.skipped > 0 {
         let text = format!(
-            "{} lines are no events of requests, and were left out",
-            format_count(faults.skipped)
+            "left out, as no events of requests: {}",
+            counted(faults.skipped, "line", "lines")
         );
         found.push(Finding::new("capture-lines-skipped", Note, text));
     }
@@ -151,21 +159,26 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
 fn other_devices(capture: &CaptureRecord) -> Option<Finding> {
     let others = capture.faults.other_devices;
     let text = format!(
-        "{} events of other devices were left out: all of this is of the device that comes first in the file",
-        format_count(others)
+        "left out: {} of other devices; all of this is of one device, without --device of that which comes first in the file",
+        counted(others, "event", "events")
     );
     let is_most = others > capture.events;
     let severity = if is_most { Severity::Doubtful } else { Severity::Note };
     (others > 0).then(|| {
+        let others = match capture.faults.others.as_slice() {
+            [] => "MAJOR,MINOR".to_owned(),
+            some => some.join(", --device="),
+        };
         Finding::new("capture-other-devices", severity, text)
-            .advise("of each device a file: blktrace -d DEVICE -o NAME")
+            .advise(format!("of another one: --device={others}"))
     })
 }
 
 /// Few are lost by kernels, many with a processor.
 fn ends_missing(capture: &CaptureRecord) -> Option<Finding> {
     let abandoned = capture.faults.abandoned;
-    let text = format!("of {} requests the end was not seen", format_count(abandoned));
+    let requests = counted(abandoned, "request", "requests");
+    let text = format!("of {requests} the end was not seen");
     let id = "capture-ends-missing";
     if capture.lacks_ends() {
         let text = text

@@ -198,6 +198,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         abandoned: 1,
         skipped: 2,
         other_devices: 11,
+        others: vec!["8,16".into(), "8,32".into()],
         cut_off: Some("the writer was killed".into()),
         came_online: vec![2, 3],
         without_file: vec![1],
@@ -430,9 +431,9 @@ fn reads_are_no_writes_and_durable_writes_are_no_others() {
         finding("likeness", &distances(a, b, Changed::default()), Changed::default())
     };
     for (a, b, figure) in [
-        (load(100, 0, 0), load(0, 100, 0), "1.00, of shares of reads and writes"),
-        (load(90, 10, 0), load(10, 90, 0), "0.80, of shares of reads and writes"),
-        (load(0, 100, 0), load(0, 100, 100), "1.00, of share of writes on stable storage"),
+        (load(100, 0, 0), load(0, 100, 0), "1.00 of shares of reads and writes"),
+        (load(90, 10, 0), load(10, 90, 0), "0.80 of shares of reads and writes"),
+        (load(0, 100, 0), load(0, 100, 100), "1.00 of share of writes on stable storage"),
     ] {
         let found = found(&a, &b);
         assert_eq!(found.severity, Severity::Doubtful, "{}", found.summary);
@@ -443,6 +444,20 @@ fn reads_are_no_writes_and_durable_writes_are_no_others() {
     // A device without a volatile cache is sent none.
     let cacheless = found(&load(0, 100, 100), &load(0, 100, 0));
     assert_eq!(cacheless.severity, Severity::Note, "{}", cacheless.summary);
+}
+
+/// Which distributions are apart, each with its distance and medians, and none that are the storage's.
+#[test]
+fn all_that_is_apart_is_named() {
+    let mut a = capture(vec![class("read", 100, 0, &[(4096, 100)])], vec![1, 1]);
+    let mut b = capture(vec![class("read", 100, 0, &[(8192, 100)])], vec![1, 1]);
+    (1..100).for_each(|_| a.arrivals.gap_ns.record(1000));
+    (1..100).for_each(|at| b.arrivals.gap_ns.record(if at < 60 { 1000 } else { 9_000_000 }));
+    let found = finding("likeness", &distances(&a, &b, Changed::default()), Changed::default());
+    let text = "distances are 1.00 of size of reads (median 4 KiB against 8 KiB), 0.40 of time between arrivals (median 1.0 us in both)";
+    assert!(found.summary.ends_with(text), "{}", found.summary);
+    let same = finding("likeness", &distances(&a, &a, Changed::default()), Changed::default());
+    assert!(same.summary.contains("the largest distance is 0.00, of "), "{}", same.summary);
 }
 
 #[test]

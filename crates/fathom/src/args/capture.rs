@@ -17,6 +17,7 @@ ends. Needs root.
   fathom capture /srv/data --time=5m      the device below a directory
   fathom capture sda -- pgbench -T 60     while a command runs
   fathom capture --from=sda.blktrace.0    a trace of blktrace, blkparse, fathom
+  fathom capture --from=all.txt --device=8,16    one of several devices in it
   fathom capture sda --workload=db.toml   also: fathom run db.toml TARGET
   fathom capture sdb --like=day.trace -- COMMAND    is that like the trace?")]
 pub struct Capture {
@@ -35,6 +36,9 @@ pub struct Capture {
     /// Read a trace instead of making one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "time", "output", "command"])]
     pub from: Option<PathBuf>,
+    /// With --from: of a trace of several devices read this one, by its numbers as in the trace [default: the first]
+    #[arg(long = "device", value_name = "MAJOR,MINOR", value_parser = numbers)]
+    pub of_device: Option<(u32, u32)>,
     /// Compare what is captured or read with this trace, distribution by distribution
     #[arg(long, value_name = "TRACE")]
     pub like: Option<PathBuf>,
@@ -47,6 +51,16 @@ pub struct Capture {
     /// A command to run meanwhile; the capture ends with it
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// Numbers of a device, as traces have them: `8,16`, or with a colon.
+fn numbers(text: &str) -> Result<(u32, u32), String> {
+    let halves = text.split_once([',', ':']);
+    let parsed = halves.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    let is_fine = |(major, minor): &(u32, u32)| *major < 1 << 12 && *minor < 1 << 20;
+    parsed.filter(is_fine).ok_or_else(|| {
+        "give the numbers that stand in the trace, such as 8,16; ls -l /dev/NAME shows those of a device of this machine".to_owned()
+    })
 }
 
 /// `fathom replay`.
@@ -68,6 +82,9 @@ pub struct Replay {
     pub trace: PathBuf,
     /// A directory, a new file (needs --size), an existing file or a block device
     pub target: String,
+    /// Of a trace of several devices replay this one, by its numbers as in the trace [default: the first]
+    #[arg(long = "device", value_name = "MAJOR,MINOR", value_parser = numbers)]
+    pub of_device: Option<(u32, u32)>,
     /// Speed factor (1x, 2x, 0.5x), or max: without waiting for the recorded times
     #[arg(long, default_value = "1x", value_name = "SPEED")]
     pub speed: String,

@@ -44,9 +44,9 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
     let file = args.output.clone().unwrap_or_else(|| format!("fathom-{id}.trace").into());
     check_files(output, args, &file)?;
     // Before anything is captured: a trace that cannot be read is told at once.
-    let like = args.like.as_ref().map(|path| from_file(output, stop, path)).transpose()?;
+    let like = args.like.as_ref().map(|path| from_file(output, stop, path, None)).transpose()?;
     let mut taken = match &args.from {
-        Some(path) => from_file(output, stop, path)?,
+        Some(path) => from_file(output, stop, path, args.of_device)?,
         None => {
             let word = args.device.as_deref().unwrap_or_default();
             let device = device::find(&root, word).map_err(|e| CommandError::usage(output, &e))?;
@@ -65,8 +65,8 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
             take::take(output, stop, &wish, capture)?
         }
     };
-    if let Some(like) = like.filter(|_| !stop.is_set()) {
-        taken.compare_with(&like.record);
+    if let Some((like, path)) = like.zip(args.like.as_ref()).filter(|_| !stop.is_set()) {
+        taken.compare_with(&like.record, path);
     }
     let mut text = String::from("\n");
     text += &report::text(&taken.record, output.width());
@@ -187,20 +187,33 @@ pub struct Taken {
 
 impl Taken {
     /// Notes how alike it is to another trace, and what that comes to.
-    fn compare_with(&mut self, trace: &CaptureRecord) {
+    fn compare_with(&mut self, trace: &CaptureRecord, path: &Path) {
         // On a device of another size the same load lies elsewhere.
         let places = trace.size_bytes != self.record.size_bytes;
         let changed = Changed { places, ..Changed::default() };
         let likeness = likeness::distances(trace, &self.record, changed);
         self.findings.push(likeness::finding("capture-likeness", &likeness, changed));
-        self.findings.extend(faults_of_trace(trace));
+        // Told apart from those of what was captured.
+        self.findings.extend(faults_of_trace(trace).into_iter().map(|mut finding| {
+            finding.summary = format!("{}: {}", path.display(), finding.summary);
+            if finding.id == "capture-other-devices" {
+                // Its --device is that of --from.
+                finding.advice.clear();
+            }
+            finding
+        }));
         self.record.likeness = likeness;
     }
 }
 
-fn from_file(output: Output, stop: &StopFlag, path: &Path) -> Result<Taken, CommandError> {
+fn from_file(
+    output: Output,
+    stop: &StopFlag,
+    path: &Path,
+    device: Option<(u32, u32)>,
+) -> Result<Taken, CommandError> {
     let failed = |error: &TraceError| trace_error(output, path, error);
-    let mut source = Source::open(path).map_err(|e| failed(&e))?;
+    let mut source = Source::open_one(path, device).map_err(|e| failed(&e))?;
     let started_unix_ns = source.head().started_unix_ns.unwrap_or_else(fathom_sys::clock::unix_ns);
     let mut record = source.characterise(&|| !stop.is_set()).map_err(|e| failed(&e))?;
     record.file = Some(path.display().to_string());
@@ -246,6 +259,10 @@ fn time_ns(output: Output, text: &str) -> Result<u64, CommandError> {
 
 /// Nothing is replaced, and the two files are two.
 fn check_files(output: Output, args: &Capture, file: &Path) -> Result<(), CommandError> {
+    if args.of_device.is_some() && args.from.is_none() {
+        let text = "--device chooses one of the devices in a trace (--from); name the device to capture without it";
+        return Err(CommandError::usage(output, &text));
+    }
     let made = args.from.is_none().then_some(file);
     if made.into_iter().chain(args.workload.as_deref()).any(|file| file.as_os_str() == "-") {
         let text =

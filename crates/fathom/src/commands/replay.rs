@@ -17,6 +17,7 @@ use fathom_model::capture::CaptureRecord;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::RunKind;
 use fathom_model::workload::Job;
+use fathom_observe::trace::file::TraceError;
 use fathom_observe::trace::open::Source;
 use fathom_observe::trace::requests::{Mapping, Wanted, reference};
 use fathom_report::capture as report;
@@ -125,7 +126,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> C
 fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> CommandResult {
     let usage = |text: String| CommandError::usage(output, &text);
     let (size_bytes, is_new) = target(args).map_err(usage)?;
-    let whole = Source::open(&args.trace).and_then(|mut s| s.characterise(&|| !stop.is_set()));
+    let whole = open(args).and_then(|mut source| source.characterise(&|| !stop.is_set()));
     let whole = whole.map_err(|error| trace_error(output, &args.trace, &error))?;
     if stop.is_set() {
         return Err(ended_before(output));
@@ -188,6 +189,11 @@ fn size_of_file(whole: &CaptureRecord) -> u64 {
     whole.places.end_byte.next_multiple_of(1 << 20).clamp(1 << 20, SIZE_BYTES_MAX)
 }
 
+/// The trace, or of several devices in it the one that is asked for.
+fn open(args: &Replay) -> Result<Source, TraceError> {
+    Source::open_one(&args.trace, args.of_device)
+}
+
 fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<'a>, CommandError> {
     let usage = |text: String| CommandError::usage(output, &text);
     let speed = speed(&args.speed).ok_or_else(|| {
@@ -207,17 +213,17 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
     let read = |read: Result<CaptureRecord, _>| {
         read.map_err(|error| trace_error(output, &args.trace, &error))
     };
-    let whole = read(Source::open(&args.trace).and_then(|mut s| s.characterise(&goes_on)))?;
+    let whole = read(open(args).and_then(|mut source| source.characterise(&goes_on)))?;
     let writes = !args.reads_only && why_reads_only.is_none();
     let wanted = Wanted { of_driver: whole.is_of_driver, writes };
     let buffer_bytes = buffer_bytes(&whole);
     let mut left_out = 0;
-    let mut reference = read(reference(&args.trace, wanted, buffer_bytes / 512, &goes_on).map(
-        |(record, count)| {
-            left_out = count;
-            record
-        },
-    ))?;
+    let source = open(args);
+    let found = source.and_then(|source| reference(source, wanted, buffer_bytes / 512, &goes_on));
+    let mut reference = read(found.map(|(record, count)| {
+        left_out = count;
+        record
+    }))?;
     if stop.is_set() {
         return Err(ended_before(output));
     }

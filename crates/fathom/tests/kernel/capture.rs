@@ -299,6 +299,8 @@ fn refused() {
     sandbox.refuses(&words, 2, &["there is no directory", "make it first"]);
     sandbox.refuses(&["capture", "--from", p(&none)], 2, &["there is no such file"]);
     sandbox.refuses(&["capture", "--from=-"], 2, &["write it to a file"]);
+    let live = ["capture", p(device.path()), "--device=8,0"];
+    sandbox.refuses(&live, 2, &["one of the devices in a trace (--from)"]);
     sandbox.refuses(&["capture", p(device.path()), "-o", "-"], 2, &["name a file"]);
     // Who is not root gets what is possible: the device's counters.
     let scratch = Scratch::new().unwrap();

@@ -71,6 +71,9 @@ pub enum TraceError {
         "is no trace: {0}; fathom reads its own traces (fathom capture), blktrace's files (NAME.blktrace.0) and what blkparse prints"
     )]
     Foreign(String),
+    /// The device that was asked for is not in it.
+    #[error("{0}")]
+    Device(String),
     /// A later fathom wrote it.
     #[error(
         "is a trace of form {found}, and this fathom knows forms up to {VERSION}: use the fathom that wrote it, or a newer one"

@@ -39,8 +39,6 @@ pub struct Study {
     told: usize,
     /// Of driver's requests that count.
     given_back: GivenBack,
-    /// Ends of requests may be missing.
-    has_losses: bool,
 }
 
 impl Study {
@@ -68,7 +66,6 @@ impl Study {
             has_issues: false,
             told: 0,
             given_back: GivenBack::default(),
-            has_losses: false,
         }
     }
 
@@ -121,9 +118,12 @@ impl Study {
         self.times.depth(time_ns, self.flight.in_flight());
     }
 
-    /// Events may have been lost somewhere, ends among them: see [`Flight::finish`].
+    /// Ends of requests may be missing from now on: see [`Flight::had_losses`].
     pub fn had_losses(&mut self) {
-        self.has_losses = true;
+        self.flight.had_losses();
+        if let Some(second) = &mut self.of_driver {
+            second.had_losses();
+        }
     }
 
     /// The same of a trace in which the driver's requests count: each arrives when it is issued, and one that was given back is the
@@ -148,6 +148,7 @@ impl Study {
     /// Events before that moment were lost, ends among them: whatever was in flight counts as ended, since those whose ends were
     /// lost would stay in flight and hide how many really are.
     pub fn gap(&mut self, time_ns: u64) {
+        self.flight.had_losses();
         self.flight.forget_before(time_ns);
         if let Some(second) = &mut self.of_driver {
             second.gap(time_ns);
@@ -252,8 +253,7 @@ impl Study {
     #[must_use]
     pub fn finish(mut self, end_ns: Option<u64>) -> CaptureRecord {
         let end_ns = end_ns.unwrap_or(0).max(self.last_ns);
-        if let Some(mut second) = self.of_driver.take().filter(|second| second.arrived > 0) {
-            second.has_losses = self.has_losses;
+        if let Some(second) = self.of_driver.take().filter(|second| second.arrived > 0) {
             return self.of_the_driver(*second, end_ns);
         }
         let first_ns = self.first_ns.unwrap_or(end_ns);
@@ -261,7 +261,7 @@ impl Study {
         record.window_ns = end_ns.saturating_sub(first_ns);
         // What was given back was issued once more, and is one request all the same.
         record.issued = record.issued.saturating_sub(self.flight.given_back());
-        let left = self.flight.finish(end_ns, self.has_losses);
+        let left = self.flight.finish(end_ns);
         for (from_ns, by) in self.flight.corrections() {
             self.times.correct(from_ns, by);
         }
@@ -307,5 +307,7 @@ fn flag_counts(event: &Event) -> [u64; 5] {
         .map(|flag| u64::from(event.flags.has(flag)))
 }
 
+#[cfg(test)]
+mod depth_tests;
 #[cfg(test)]
 mod tests;

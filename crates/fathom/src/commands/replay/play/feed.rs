@@ -28,7 +28,7 @@ pub fn feed(
 ) -> Fed {
     let _fed = Announce(&queues.is_fed);
     let mut fed = Fed { requests: 0, broken: None };
-    let mut source = match Source::open(&order.args.trace) {
+    let mut source = match Source::open_one(&order.args.trace, order.args.of_device) {
         Ok(source) => source,
         Err(error) => {
             fed.broken = Some(error.to_string());
