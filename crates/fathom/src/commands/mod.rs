@@ -175,7 +175,9 @@ impl CommandError {
         let program = program.display();
         let (text, exit) = match error.kind() {
             io::ErrorKind::NotFound => {
-                (format!("'{program}': there is no such program in $PATH"), Exit::Usage)
+                let is_path = program.to_string().contains('/');
+                let place = if is_path { "" } else { " in $PATH" };
+                (format!("'{program}': there is no such program{place}"), Exit::Usage)
             }
             io::ErrorKind::PermissionDenied => {
                 (format!("'{program}' cannot be started: {error}; is it executable?"), Exit::Usage)

@@ -292,7 +292,8 @@ fn refused() {
     sandbox.refuses(&["replay", p(&trace), p(&sandbox.dir())], 2, &["is no trace"]);
     let none = sandbox.dir().join("none");
     let starts = ["--quiet", "capture", p(device.path()), "-o", p(&none), "--", "/no/such/program"];
-    sandbox.refuses(&starts, 2, &["there is no such program"]);
+    let said = sandbox.refuses(&starts, 2, &["there is no such program"]);
+    assert!(!said.stderr.contains("$PATH"), "{said:?}");
     assert!(!none.exists());
     let nowhere = sandbox.dir().join("nowhere/t");
     let words = ["capture", p(device.path()), "-o", p(&nowhere)];
