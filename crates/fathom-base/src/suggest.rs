@@ -1,35 +1,37 @@
 //! "Did you mean": the nearest known word to a mistyped one.
 
-/// The known word nearest to `word`, when it is near enough to be a typing error.
+/// The known word nearest to `word`, when it is near enough to be a typing error: the one with the fewest slips of the finger.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .into_iter()
-        .map(|candidate| (likeness(word, candidate), candidate))
-        .filter(|(score, _)| *score > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
+    let near =
+        known.into_iter().filter_map(|candidate| Some((distance(word, candidate)?, candidate)));
+    near.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)
 }
 
-/// 0 to 1; one slip of the finger is always near.
-fn likeness(word: &str, candidate: &str) -> f64 {
+/// How far a word is from a known one, in slips; none when that is no typing error. Of equally many slips those are less that leave more
+/// letters in their order.
+fn distance(word: &str, candidate: &str) -> Option<f64> {
     let slips = strsim::damerau_levenshtein(word, candidate);
-    if !begins(word, candidate) && !mostly_right(slips, word, candidate) {
-        return 0.0;
+    let is_whole = is_part(word, candidate);
+    let likeness = strsim::jaro_winkler(word, candidate);
+    if !is_whole && (!mostly_right(slips, word, candidate) || slips > 1 && likeness <= 0.75) {
+        return None;
     }
-    let by_letters = strsim::jaro_winkler(word, candidate);
-    if slips == 1 { by_letters.max(0.9) } else { by_letters }
+    // What is left out at an end was not mistyped.
+    let counted = if is_whole { slips.min(1) } else { slips };
+    Some(f64::from(u32::try_from(counted).unwrap_or(u32::MAX)) + (1.0 - likeness) / 2.0)
 }
 
-/// Somebody wrote the beginning of a longer word: so much of it that it is no chance.
-fn begins(word: &str, candidate: &str) -> bool {
-    word.chars().count() >= 3 && candidate.starts_with(word)
+/// Somebody wrote the beginning of a longer word, or all of it but what stands before a dot: so much of it that it is no chance.
+fn is_part(word: &str, candidate: &str) -> bool {
+    let after_dot = candidate.rsplit('.').next().unwrap_or(candidate);
+    word.chars().count() >= 3 && (candidate.starts_with(word) || after_dot == word)
 }
 
-/// More letters of the longer word were hit than missed: letters in common alone are no likeness, short words have them
+/// At least three of five letters of the longer word were hit: letters in common alone are no likeness, short words have them
 /// with everything.
 fn mostly_right(slips: usize, word: &str, candidate: &str) -> bool {
-    2 * slips < word.chars().count().max(candidate.chars().count())
+    5 * slips <= 2 * word.chars().count().max(candidate.chars().count())
 }
 
 /// `"; did you mean 'x'?"` or an empty string: the tail of an error message.
@@ -53,6 +55,9 @@ mod tests {
         assert_eq!(nearest("mx", ["mix", "log"]), Some("mix"));
         assert_eq!(nearest("factorial", ["full", "fractional"]), Some("fractional"));
         assert_eq!(nearest("scheduler", ["block.scheduler", "none"]), Some("block.scheduler"));
+        // A common beginning is no likeness by itself, and no reason to prefer what has more slips.
+        assert_eq!(nearest("raid-levl", ["raid-busy", "raid-level"]), Some("raid-level"));
+        assert_eq!(nearest("raid-levl", ["raid-busy"]), None);
         assert_eq!(hint("durationn", known), "; did you mean 'duration'?");
     }
 
