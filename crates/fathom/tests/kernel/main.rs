@@ -8,6 +8,7 @@ mod browser;
 mod capture;
 mod capture_events;
 mod check;
+mod check_fixes;
 mod check_geometry;
 mod check_machines;
 mod check_stacks;
@@ -142,6 +143,7 @@ fn others() -> Vec<Trial> {
     trials.extend(check_geometry::trials());
     trials.extend(check_machines::trials());
     trials.extend(check_stacks::trials());
+    trials.extend(check_fixes::trials());
     trials.extend(check_tools::trials());
     trials
 }

@@ -1,0 +1,98 @@
+//! What `fathom check` prints as a fix is typed here, on real mounts, with the same options in `/etc/fstab`: it must mend.
+
+use crate::cli::{Done, Sandbox, p, run};
+use crate::filesystems::mounted;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountNamespaces, Tool};
+use fathom_testkit::{FsKind, MountedFs, Trial, command, kernel_test};
+use serde_json::Value;
+use std::fs;
+
+/// Filesystem, mount options, and the rule that finds them.
+const MENDED: &[(FsKind, &str, &str)] = &[
+    (FsKind::Ext4, "discard", "discard-online"),
+    (FsKind::Btrfs, "discard=sync", "discard-online"),
+    (FsKind::Ext4, "nobarrier", "barriers-off"),
+    (FsKind::Btrfs, "nobarrier", "barriers-off"),
+    (FsKind::Ext4, "sync", "mount-sync"),
+    (FsKind::Btrfs, "sync", "mount-sync"),
+    (FsKind::Ext4, "strictatime", "mount-strictatime"),
+    (FsKind::Xfs, "strictatime", "mount-strictatime"),
+    (FsKind::Btrfs, "strictatime", "mount-strictatime"),
+];
+
+/// Filesystem, mount options that no remount takes away, the option that tells it, and the rule.
+const KEPT: &[(FsKind, &str, &str, &str)] = &[
+    (FsKind::Xfs, "discard", "discard", "discard-online"),
+    (FsKind::Xfs, "sync", "wsync", "mount-sync"),
+];
+
+pub fn trials() -> Vec<Trial> {
+    let [ext4, xfs, btrfs] = FsKind::ALL.map(FsOnLoop);
+    let needs = [FathomBinary, ext4, xfs, btrfs, MountNamespaces, Tool("unshare")];
+    vec![
+        kernel_test("check_prints_remounts_that_mend", &needs, mended),
+        kernel_test("check_prints_no_remount_that_mends_nothing", &needs, kept),
+    ]
+}
+
+/// What the rule says of this mount: a loop device lies on other mounts, which may have the same.
+fn found(done: &Done, rule: &str, fs: &MountedFs) -> Option<Value> {
+    let result = done.result();
+    let mut defects = result["defects"].as_array().unwrap().iter();
+    let is_it = |defect: &&Value| {
+        defect["rule"] == rule && defect["verify"].to_string().contains(p(fs.dir()))
+    };
+    defects.find(is_it).cloned()
+}
+
+/// The commands of a defect that mount something anew, which must be this mount: they are typed.
+fn remounts(found: &Value, fs: &MountedFs) -> Vec<String> {
+    let steps = found["fix"].as_array().unwrap().iter();
+    let commands = steps.filter_map(|step| step["command"].as_str());
+    let remounts: Vec<String> =
+        commands.filter(|line| line.contains("remount")).map(str::to_owned).collect();
+    assert!(remounts.iter().all(|line| line.ends_with(p(fs.dir()))), "{remounts:?}");
+    remounts
+}
+
+fn mended() {
+    for (kind, options, rule) in MENDED {
+        let (sandbox, fs) = (Sandbox::new(), mounted(*kind, &[], options));
+        let before = sandbox.json(&["check", p(fs.dir())], &[0]);
+        let defect = found(&before, rule, &fs).unwrap_or_else(|| panic!("{kind} {options}"));
+        let commands = remounts(&defect, &fs);
+        assert_eq!(commands.len(), 1, "{kind} {options}: {defect}");
+        let left = found(&after(&sandbox, &fs, options, &commands[0]), rule, &fs);
+        assert_eq!(left, None, "{kind} {}", commands[0]);
+    }
+}
+
+fn kept() {
+    for (kind, options, tells, rule) in KEPT {
+        let (sandbox, fs) = (Sandbox::new(), mounted(*kind, &[], options));
+        let done = sandbox.json(&["check", p(fs.dir())], &[0]);
+        let defect = found(&done, rule, &fs).unwrap_or_else(|| panic!("{kind} {options}"));
+        assert_eq!(remounts(&defect, &fs), Vec::<String>::new(), "{kind} {options}: {defect}");
+        assert!(defect["fix"].to_string().contains("umount and mount"), "{defect}");
+        fs.mount().remount("nodiscard,async").unwrap();
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let line = mounts.lines().find(|line| line.contains(p(fs.dir()))).unwrap();
+        let has = line.split([' ', ',']).any(|option| option == *tells);
+        assert!(has, "a remount takes it away by now: {line}");
+    }
+}
+
+/// What check says after the command, where `/etc/fstab` has the options.
+fn after(sandbox: &Sandbox, fs: &MountedFs, options: &str, line: &str) -> Done {
+    const TYPED: &str = "mount --bind \"$0\" /etc/fstab && sh -c \"$1\" && shift && exec \"$@\"";
+    let table = sandbox.scratch.join("fstab");
+    let device = p(fs.device().path()).to_owned();
+    fs::write(&table, format!("{device} {} auto {options} 0 0\n", p(fs.dir()))).unwrap();
+    run(|| {
+        let own = sandbox.command(&["--json", "--quiet", "check", p(fs.dir())]);
+        let mut command = command::tool("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", TYPED]).arg(&table);
+        command.arg(line).arg(own.get_program()).args(own.get_args());
+        command
+    })
+}
