@@ -7,6 +7,7 @@ use crate::site::{Device, Site, device_of};
 use crate::tools::Call;
 use fathom_base::units::parse_size;
 use fathom_check::array::{Striping, kib_words};
+use fathom_inspect::identity;
 use fathom_model::change::setup::SetupChange;
 use fathom_model::plan::setup::{ArraySpec, ArrayState};
 use fathom_sys::sysfs_block::BlockDir;
@@ -359,9 +360,12 @@ fn verify(
     uuid: &str,
     members: &[Device],
 ) -> Result<Device, SetupError> {
-    let ids: Vec<&str> = members.iter().map(|member| member.id.as_str()).collect();
     let disk = site.wait_for(&format!("/dev/{name}"), |root| {
-        let arrays = known::arrays(root, uuid, name, &ids);
+        let is_member = |devno| {
+            let id = identity::device_id(root, devno);
+            members.iter().any(|member| id.is_meant_by(&member.id))
+        };
+        let arrays = known::arrays(root, uuid, name, &is_member);
         let disk = arrays.into_iter().find(|disk| disk.name() == name)?;
         let is_there = root.exists(disk.dev_path().trim_start_matches('/'));
         (is_there && disk.size_bytes().is_some_and(|size| size > 0)).then_some(disk)

@@ -1,10 +1,10 @@
 //! What is on a device and whose it is: signatures are ours when their UUID was in the journal before they were written.
 
 use fathom_guard::changes::ChangeLog;
-use fathom_inspect::identity;
 use fathom_model::change::Change;
 use fathom_model::change::setup::SetupChange;
 use fathom_sys::blkdev;
+use fathom_sys::devno::DevNo;
 use fathom_sys::probe::{self, Signature};
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
@@ -98,9 +98,14 @@ pub(crate) fn signatures(path: &Path) -> io::Result<Vec<Signature>> {
     probe::signatures(&file, size_bytes)
 }
 
-/// The arrays with that UUID, by whatever name, also those that were assembled only in part. `name` with members of these
-/// identifiers alone counts where neither the array nor a member tells a UUID: one that was being created may not know it yet.
-pub(crate) fn arrays(root: &SysRoot, uuid: &str, name: &str, member_ids: &[&str]) -> Vec<BlockDir> {
+/// The arrays with that UUID, by whatever name, also those that were assembled only in part. `name` with these members
+/// alone counts where neither the array nor a member tells a UUID: one that was being created may not know it yet.
+pub(crate) fn arrays(
+    root: &SysRoot,
+    uuid: &str,
+    name: &str,
+    is_member: &dyn Fn(DevNo) -> bool,
+) -> Vec<BlockDir> {
     let is_wanted = |disk: &BlockDir| {
         if !disk.name().starts_with("md") {
             return false;
@@ -116,11 +121,8 @@ pub(crate) fn arrays(root: &SysRoot, uuid: &str, name: &str, member_ids: &[&str]
         if !told.is_empty() {
             return told.iter().any(|own| is_same_uuid(own, uuid));
         }
-        let is_member = |slave: &BlockDir| {
-            let id = slave.devno().map(|devno| identity::device_id(root, devno));
-            id.is_some_and(|id| member_ids.iter().any(|member| id.is_meant_by(member)))
-        };
-        disk.name() == name && !slaves.is_empty() && slaves.iter().all(is_member)
+        let is_ours = |slave: &BlockDir| slave.devno().is_some_and(is_member);
+        disk.name() == name && !slaves.is_empty() && slaves.iter().all(is_ours)
     };
     BlockDir::disks(root).into_iter().filter(is_wanted).collect()
 }
@@ -133,6 +135,7 @@ pub(crate) fn mapped(root: &SysRoot, name: &str) -> Option<BlockDir> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_inspect::identity;
     use fathom_sys::probe::SignatureKind;
 
     fn signature(name: &'static str, uuid: Option<&str>) -> Signature {
@@ -164,7 +167,9 @@ mod tests {
             tree.device("m/md200", "9:200", &[("md/uuid", uuid)]);
             tree.link("sys/devices/m/md200/slaves/sdzz", "../../../a/sdzz");
             tree.link("sys/block/md200", "../devices/m/md200");
-            arrays(&tree.root(), OURS, "md200", &["S1"]).len()
+            let root = tree.root();
+            let is_member = |devno| identity::device_id(&root, devno).is_meant_by("S1");
+            arrays(&root, OURS, "md200", &is_member).len()
         };
         assert_eq!(found("0a1b2c3d-0011-2233-4455-66778899aabb"), 1);
         assert_eq!(found("11111111-0011-2233-4455-66778899aabb"), 0);

@@ -372,13 +372,18 @@ impl<'a> Undoing<'a> {
         self.run(&call).map_or_else(Undo::Failed, |_| Undo::Restored)
     }
 
+    /// The arrays with that UUID, or the one of that name that was being created, on devices of ours.
+    fn arrays(&self, name: &str, uuid: &str, ids: &[&str]) -> Vec<BlockDir> {
+        let is_member = |devno| ids.iter().any(|id| self.means(devno, id));
+        let mut arrays = known::arrays(self.root, uuid, name, &is_member);
+        arrays.retain(|array| self.stands_on_ours(array, uuid));
+        arrays
+    }
+
     fn array(&mut self, name: &str, uuid: &str, members: &[BuiltOn]) -> Undo {
         let ids: Vec<&str> = members.iter().map(|member| member.id.as_str()).collect();
         let mut is_changed = false;
-        for array in known::arrays(self.root, uuid, name, &ids) {
-            if !self.stands_on_ours(&array, uuid) {
-                continue;
-            }
+        for array in self.arrays(name, uuid, &ids) {
             let holders: Vec<String> = array.holders().iter().map(BlockDir::dev_path).collect();
             if !holders.is_empty() {
                 return Undo::Failed(format!(
@@ -615,4 +620,37 @@ fn all_devices(root: &SysRoot) -> Vec<BlockDir> {
         found.push(disk);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_guard::faults::Faults;
+    use fathom_testkit::Tree;
+
+    /// Killed in a container while it was created, over loop devices whose files have other paths here.
+    #[test]
+    fn an_array_that_was_being_created_in_a_container_is_found() {
+        const UUID: &str = "0a1b2c3d:00112233:44556677:8899aabb";
+        let file = "/data/setup-run/disk-1.img";
+        let found = |backing: &str| {
+            let tree = Tree::new();
+            tree.device("l/loop77777", "7:7", &[("loop/backing_file", backing)]);
+            tree.link("sys/block/loop77777", "../devices/l/loop77777");
+            tree.device("m/md200", "9:200", &[("md/uuid", "")]);
+            tree.link("sys/devices/m/md200/slaves/loop77777", "../../../l/loop77777");
+            tree.link("sys/block/md200", "../devices/m/md200");
+            let (root, dir) = (tree.root(), tempfile::tempdir().expect("a directory"));
+            let mut log = ChangeLog::create(&SysRoot::live(), dir.path(), "run", Faults::none())
+                .expect("is made");
+            let change = SetupChange::Loop { path: file.into(), name: None, at: None };
+            log.intend(Change::Setup(change)).expect("is noted");
+            let note: &mut dyn FnMut(&str) = &mut |_| ();
+            let mut undoing = Undoing::new(&root, &log, note);
+            undoing.has_same_paths = false;
+            undoing.arrays("md200", UUID, &[file]).len()
+        };
+        assert_eq!(found("/var/lib/data/setup-run/disk-1.img"), 1);
+        assert_eq!(found("/var/lib/data/setup-other/disk-1.img"), 0, "somebody else's");
+    }
 }
