@@ -5,7 +5,7 @@
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near =
         known.into_iter().filter_map(|candidate| Some((distance(word, candidate)?, candidate)));
-    near.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)
+    near.max_by(|a, b| b.0.total_cmp(&a.0)).map(|(_, candidate)| candidate)
 }
 
 /// How far a word is from a known one, in slips; none when that is no typing error. Of equally many slips those are less that leave more
@@ -55,6 +55,8 @@ mod tests {
         assert_eq!(nearest("mx", ["mix", "log"]), Some("mix"));
         assert_eq!(nearest("factorial", ["full", "fractional"]), Some("fractional"));
         assert_eq!(nearest("scheduler", ["block.scheduler", "none"]), Some("block.scheduler"));
+        // Of equally near ones the last: the highest, where they are numbered.
+        assert_eq!(nearest("raid7", ["raid0", "raid5", "raid6", "raid10"]), Some("raid6"));
         // A common beginning is no likeness by itself, and no reason to prefer what has more slips.
         assert_eq!(nearest("raid-levl", ["raid-busy", "raid-level"]), Some("raid-level"));
         assert_eq!(nearest("raid-levl", ["raid-busy"]), None);
