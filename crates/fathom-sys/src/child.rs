@@ -2,6 +2,7 @@
 //! the kernel when this process dies.
 
 use crate::process;
+use crate::program_marks;
 use crate::sysroot::SysRoot;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
@@ -282,8 +283,24 @@ pub fn carriers(root: &SysRoot, mark: &str) -> Vec<u32> {
     left_behind(root, 0, &[mark])
 }
 
-/// The number that goes with a mark: FNV-1a, far above every limit that somebody sets and below none at all.
+/// The numbers of marks that processes have, whatever became of their environment.
+pub(crate) fn numbers(root: &SysRoot) -> Vec<u64> {
+    let pids = root.names("proc").into_iter().filter_map(|name| name.parse().ok());
+    pids.filter_map(|pid| lock_limit(root, pid)).collect()
+}
+
+fn lock_limit(root: &SysRoot, pid: u32) -> Option<u64> {
+    let limits = root.read(format!("proc/{pid}/limits")).unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix(LIMIT));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+}
+
+/// The number that goes with a mark: who has started what carries it, or FNV-1a, far above every limit that somebody sets and below none
+/// at all.
 fn number_of(mark: &str) -> u64 {
+    if let Some(number) = program_marks::number(mark) {
+        return number;
+    }
     let hash = mark.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -295,9 +312,7 @@ fn left_behind(root: &SysRoot, group: u32, marks: &[&str]) -> Vec<u32> {
     let prefix = format!("{MARK}=");
     let numbers: Vec<u64> = marks.iter().map(|mark| number_of(mark)).collect();
     let is_numbered = |pid: u32| {
-        let limits = root.read(format!("proc/{pid}/limits")).unwrap_or_default();
-        let line = limits.lines().find_map(|line| line.strip_prefix(LIMIT));
-        let own = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        let own = lock_limit(root, pid);
         // Everybody may read limits, but not end what is another user's. Remains (zombies) have limits, too.
         let is_ours =
             || self::group(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok());
