@@ -124,6 +124,12 @@ impl Owner {
         process::boot_id(root).is_some_and(|boot| boot == self.boot_id)
     }
 
+    /// True when it ran on this machine in a process namespace that has no process any more, as far as that can be seen.
+    #[must_use]
+    pub fn has_gone_elsewhere(&self, root: &SysRoot) -> bool {
+        self.is_of_this_boot(root) && self.namespace_is_gone(root) == Ok(true)
+    }
+
     /// Whether its process namespace has no process any more, so that it has ended for certain.
     ///
     /// # Errors

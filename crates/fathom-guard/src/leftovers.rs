@@ -36,7 +36,10 @@ pub enum Outcome {
         pid: u32,
     },
     /// Its owner belongs to another machine or container: nothing can be said.
-    OwnerElsewhere,
+    OwnerElsewhere {
+        /// It was made on this machine, since it was booted.
+        is_of_this_boot: bool,
+    },
     /// Its file system is not mounted where it was; the entry stays.
     NotMounted {
         /// Where it was mounted.
@@ -64,6 +67,8 @@ pub enum Outcome {
     Failed {
         /// Why.
         reason: String,
+        /// The command that removes it by hand.
+        by_hand: String,
     },
 }
 
@@ -86,7 +91,11 @@ impl fmt::Display for Report {
             Outcome::Vanished => write!(f, "{path}: already gone"),
             Outcome::Kept => write!(f, "{path}: kept on purpose by run {}", self.run_id),
             Outcome::OwnerAlive { pid } => write!(f, "{path}: in use by process {pid}"),
-            Outcome::OwnerElsewhere => {
+            Outcome::OwnerElsewhere { is_of_this_boot: true } => write!(
+                f,
+                "{path}: stays, it belongs to a fathom in another container; when that is gone: fathom restore --force"
+            ),
+            Outcome::OwnerElsewhere { is_of_this_boot: false } => {
                 write!(f, "{path}: belongs to a fathom in another container or on another machine")
             }
             Outcome::NotMounted { mount_point, is_another, entry } => {
@@ -136,7 +145,11 @@ impl fmt::Display for Report {
                  fathom clean {0} removes it",
                 shell::path(&self.path)
             ),
-            Outcome::Failed { reason } => write!(f, "{path}: cannot be put in order: {reason}"),
+            Outcome::Failed { reason, by_hand } => write!(
+                f,
+                "{path}: cannot be put in order: {reason}; when that is mended: fathom restore; or, if nobody needs it: \
+                 {by_hand}"
+            ),
         }
     }
 }
@@ -149,17 +162,18 @@ impl Outcome {
     }
 }
 
-/// Goes through the journal in a state directory.
+/// Goes through the journal in a state directory. With `force` also what was left in a container in which no process is any more.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
-pub fn clean(root: &SysRoot, state_dir: &Path) -> Result<Vec<Report>, FileRefusal> {
+pub fn clean(root: &SysRoot, state_dir: &Path, force: bool) -> Result<Vec<Report>, FileRefusal> {
     let journal::Contents { records, unreadable } = journal::read_all(root, state_dir)?;
-    let mut reports: Vec<Report> = records.iter().map(|record| clean_one(root, record)).collect();
+    let mut reports: Vec<Report> =
+        records.iter().map(|record| clean_one(root, record, force)).collect();
     reports.extend(unreadable.into_iter().map(|(path, reason)| Report {
         run_id: String::new(),
+        outcome: Outcome::Failed { reason, by_hand: format!("rm {}", shell::path(&path)) },
         path,
-        outcome: Outcome::Failed { reason },
     }));
     Ok(reports)
 }
@@ -184,20 +198,52 @@ pub fn clean_below(
         if record.entry.owner.life(root) == Life::Dead && record.entry.kept {
             record.update(|entry| entry.kept = false)?;
         }
-        reports.push(clean_one(root, &record));
+        reports.push(clean_one(root, &record, false));
     }
     Ok(reports)
 }
 
-fn clean_one(root: &SysRoot, record: &Record) -> Report {
+fn clean_one(root: &SysRoot, record: &Record, force: bool) -> Report {
     let entry = &record.entry;
-    let outcome = match entry.owner.life(root) {
+    let life = match entry.owner.life(root) {
+        Life::Unknown if force && entry.owner.has_gone_elsewhere(root) => Life::Dead,
+        life => life,
+    };
+    let outcome = match life {
         Life::Alive => Outcome::OwnerAlive { pid: entry.owner.pid },
-        Life::Unknown => Outcome::OwnerElsewhere,
-        Life::Dead => remove(root, record)
-            .unwrap_or_else(|error| Outcome::Failed { reason: error.to_string() }),
+        Life::Unknown => {
+            Outcome::OwnerElsewhere { is_of_this_boot: entry.owner.is_of_this_boot(root) }
+        }
+        Life::Dead => remove(root, record).unwrap_or_else(|error| Outcome::Failed {
+            reason: error.to_string(),
+            by_hand: by_hand(entry),
+        }),
     };
     Report { run_id: entry.run_id.clone(), path: entry.path.clone(), outcome }
+}
+
+/// How somebody removes it without fathom.
+fn by_hand(entry: &Entry) -> String {
+    let tool = match entry.kind {
+        Kind::File => "rm",
+        Kind::ControlGroup { .. } => "rmdir",
+        Kind::Directory | Kind::Private | Kind::Tree => "rm -r",
+    };
+    format!("{tool} {}", shell::path(&entry.path))
+}
+
+/// Test files and directories that dead runs left behind and nobody kept, but for trees, with which one can go on.
+///
+/// # Errors
+/// [`FileRefusal::Io`] when the journal exists but cannot be listed.
+pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<PathBuf>, FileRefusal> {
+    let journal::Contents { records, unreadable } = journal::read_all(root, state_dir)?;
+    let is_left = |entry: &Entry| {
+        !entry.kept && entry.kind != Kind::Tree && entry.owner.life(root) == Life::Dead
+    };
+    let entries = records.into_iter().map(|record| record.entry).filter(is_left);
+    let unreadable = unreadable.into_iter().map(|(path, _)| path);
+    Ok(entries.map(|entry| entry.path).chain(unreadable).collect())
 }
 
 fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
@@ -222,11 +268,11 @@ fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
         // They would go on writing into it.
         private::end_those_of(root, &entry.owner);
     }
-    let found = find(entry.path.as_path())?;
+    let path = group_elsewhere(root, entry).unwrap_or_else(|| entry.path.clone());
+    let found = find(&path)?;
     // Also when the group is gone: a kill may have come between that and disabling what was enabled for it.
     if let Kind::ControlGroup { is_enabled_for_it } = entry.kind {
-        cgroup_io::remove_left(&entry.path, is_enabled_for_it)
-            .map_err(io_at("remove", &entry.path))?;
+        cgroup_io::remove_left(&path, is_enabled_for_it).map_err(io_at("remove", &path))?;
     }
     let outcome = match found {
         None => Outcome::Vanished,
@@ -247,6 +293,15 @@ fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
     };
     record.remove()?;
     Ok(outcome)
+}
+
+/// A control group that a container sees by another path: it lies below that of the container, and its name has the run's.
+fn group_elsewhere(root: &SysRoot, entry: &Entry) -> Option<PathBuf> {
+    let is_group = matches!(entry.kind, Kind::ControlGroup { .. });
+    if !is_group || entry.owner.shares_paths(root) || entry.path.exists() {
+        return None;
+    }
+    cgroup_io::named_below(&entry.mount_point, entry.path.file_name()?)
 }
 
 /// The entry with the path that it has here, when its owner had mounts of its own.

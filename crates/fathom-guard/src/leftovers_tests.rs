@@ -40,7 +40,7 @@ impl Left {
     }
 
     fn clean(&self) -> Vec<Report> {
-        clean(&SysRoot::live(), &self.scratch.path().join("state")).unwrap()
+        clean(&SysRoot::live(), &self.scratch.path().join("state"), false).unwrap()
     }
 }
 
@@ -63,6 +63,27 @@ fn what_is_on_a_filesystem_that_another_hides_is_not_forgotten() {
     assert!(left.entry.exists() && !reports[0].outcome.is_quiet());
     let cure = format!("forget it: rm {})", left.entry.display());
     assert!(reports[0].to_string().ends_with(&cure), "{}", reports[0]);
+}
+
+#[test]
+fn a_control_group_of_a_container_is_found_below_that_of_the_container() {
+    let root = SysRoot::live();
+    let left = Left::new(false, |value| {
+        // Directories stand in for groups.
+        let top = PathBuf::from(value["path"].as_str().unwrap());
+        fs::create_dir_all(top.join("pod/one/fathom-run1")).unwrap();
+        value["path"] = json!(top.join("fathom-run1"));
+        value["mount_point"] = json!(top);
+        value["kind"] = json!({ "control_group": { "is_enabled_for_it": false } });
+    });
+    let state = left.scratch.path().join("state");
+    let mut record = journal::read_all(&root, &state).unwrap().records.remove(0);
+    assert_eq!(group_elsewhere(&root, &record.entry), None, "paths mean the same here");
+    record.entry.owner.root = "1:1".to_owned();
+    let group = left.path.join("pod/one/fathom-run1");
+    assert_eq!(group_elsewhere(&root, &record.entry), Some(group.clone()));
+    fs::remove_dir(&group).unwrap();
+    assert_eq!(group_elsewhere(&root, &record.entry), None);
 }
 
 #[test]

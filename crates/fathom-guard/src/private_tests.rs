@@ -45,7 +45,7 @@ impl Ground {
     }
 
     fn clean(&self) -> Outcome {
-        let reports = leftovers::clean(&SysRoot::live(), &self.state).unwrap();
+        let reports = leftovers::clean(&SysRoot::live(), &self.state, false).unwrap();
         assert_eq!(reports.len(), 1, "{reports:?}");
         reports[0].outcome.clone()
     }
@@ -106,7 +106,7 @@ fn one_of_another_machine_or_of_a_living_owner_stays() {
         value["owner"]["boot_id"] = json!("another");
         value["owner"]["machine"] = json!("another/another");
     });
-    assert_eq!(ground.clean(), Outcome::OwnerElsewhere);
+    assert_eq!(ground.clean(), Outcome::OwnerElsewhere { is_of_this_boot: false });
     assert!(path.join("pg/base/1/1259").exists());
     let ground = Ground::new();
     let made = ground.make();

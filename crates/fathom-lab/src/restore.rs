@@ -222,7 +222,7 @@ pub fn restore_dead(
     let mut dead = logs.dead;
     for log in logs.others.into_iter().filter(|log| log.owner().life(root) == Life::Unknown) {
         let owner = log.owner();
-        if force && owner.is_of_this_boot(root) && owner.namespace_is_gone(root) == Ok(true) {
+        if force && owner.has_gone_elsewhere(root) {
             dead.push(log);
         } else {
             reports.extend(left_alone(root, &log));

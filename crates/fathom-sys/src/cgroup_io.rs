@@ -7,6 +7,7 @@
 use crate::cgroup::group_dirs;
 use crate::devno::DevNo;
 use crate::sysroot::SysRoot;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -294,6 +295,23 @@ pub fn remove_left(dir: &Path, must_disable: bool) -> io::Result<()> {
     }
     let Some(above) = dir.parent() else { return Ok(()) };
     if must_disable && !has_groups(above) { put(&above.join(SUBTREE), "-io") } else { Ok(()) }
+}
+
+/// The group of that name at any depth below another: what a process in a container has made has another path outside.
+#[must_use]
+pub fn named_below(top: &Path, name: &OsStr) -> Option<PathBuf> {
+    let mut open = vec![top.to_owned()];
+    while let Some(group) = open.pop() {
+        let below = fs::read_dir(&group).into_iter().flatten().flatten();
+        // What links to a group is none.
+        for group in below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            if group.file_name() == name {
+                return Some(group.path());
+            }
+            open.push(group.path());
+        }
+    }
+    None
 }
 
 /// Threads that have just ended may still be on their way out.

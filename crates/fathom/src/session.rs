@@ -478,6 +478,16 @@ fn begin(
     Ok((head, Begun { plan: Some(plan), records: Vec::new() }))
 }
 
+/// What was done about what killed runs left.
+pub struct PutInOrder {
+    /// About settings and whatever else they had changed.
+    pub changes: Vec<restore::Report>,
+    /// About their test files and directories.
+    pub files: Vec<leftovers::Report>,
+    /// Why nobody knows of test files.
+    pub files_unread: Option<String>,
+}
+
 /// Ends the programs of killed runs, removes their test files, and puts back what they left changed; the caller holds the
 /// measuring lock.
 pub fn restore_left_behind(
@@ -485,25 +495,37 @@ pub fn restore_left_behind(
     state_dir: &Path,
     force: bool,
     output: Output,
-) -> Vec<restore::Report> {
+) -> PutInOrder {
     hub::forget_left(state_dir);
-    let mut remove_files = || match leftovers::clean(root, state_dir) {
-        Ok(reports) => {
-            let told = reports.iter().filter(|report| !report.outcome.is_quiet());
-            told.for_each(|report| output.note(&report.to_string()));
+    let (mut files, mut files_unread) = (Vec::new(), None);
+    let mut remove_files = || match leftovers::clean(root, state_dir, force) {
+        Ok(reports) => files = reports,
+        Err(error) => {
+            files_unread = Some(format!("looking for leftovers of killed runs: {error}"));
         }
-        Err(error) => output.note(&format!("looking for leftovers of killed runs: {error}")),
     };
     let mut note = |text: &str| output.note(text);
-    restore::restore_dead(root, state_dir, force, &faults(), &mut remove_files, &mut note)
+    let changes =
+        restore::restore_dead(root, state_dir, force, &faults(), &mut remove_files, &mut note);
+    // Those on a filesystem that was taken down are gone with it.
+    let is_forgotten = |outcome: &leftovers::Outcome| matches!(outcome, leftovers::Outcome::NotMounted { entry, .. } if !entry.exists());
+    files.retain(|report| !report.outcome.is_quiet() && !is_forgotten(&report.outcome));
+    files.iter().for_each(|report| output.note(&report.to_string()));
+    files_unread.iter().for_each(|text| output.note(text));
+    PutInOrder { changes, files, files_unread }
 }
 
-/// Ends what commands of killed watches and captures have started, and says what that was.
-pub fn end_programs_of_the_dead(root: &SysRoot, output: Output) -> Vec<String> {
+/// Ends what commands of killed watches and captures have started, and says what that was, and what still runs.
+pub fn end_programs_of_the_dead(root: &SysRoot, output: Output) -> (Vec<String>, Vec<String>) {
     let ended = program_marks::end_those_of_the_dead(root).into_iter();
     let ended: Vec<String> = ended.map(|left| format!("ended: {left}")).collect();
-    ended.iter().for_each(|text| output.note(text));
-    ended
+    // One that waits for a device in the kernel ends later, or never.
+    let still = program_marks::left_by_the_dead(root).into_iter().map(|left| {
+        format!("still runs: {left}; it ends when what it waits for answers, then: fathom restore")
+    });
+    let still: Vec<String> = still.collect();
+    ended.iter().chain(&still).for_each(|text| output.note(text));
+    (ended, still)
 }
 
 /// Where a test ends this process.
@@ -520,7 +542,7 @@ pub fn utc_offset_s() -> i64 {
 pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
     end_programs_of_the_dead(root, output);
     tell_of_the_gone(root, state_dir, output);
-    let restored = restore_left_behind(root, state_dir, false, output);
+    let restored = restore_left_behind(root, state_dir, false, output).changes;
     // Where several machines have one store, each would tell of the others at every start.
     let is_here = |report: &&restore::Report| report.outcome != restore::Outcome::OtherMachine;
     restored.iter().filter(is_here).for_each(|report| output.note(&report.to_string()));

@@ -118,7 +118,7 @@ impl Ground {
     }
 
     pub fn clean(&self) -> Result<Vec<Report>> {
-        Ok(clean(&SysRoot::live(), &self.state)?)
+        Ok(clean(&SysRoot::live(), &self.state, false)?)
     }
 
     #[track_caller]
@@ -637,7 +637,7 @@ fn reused_inode() -> Result {
         inode,
         "the number was not used again: nothing is tested"
     );
-    let reports = clean(&root, state.path())?;
+    let reports = clean(&root, state.path(), false)?;
     assert!(matches!(reports[0].outcome, Outcome::Foreign { .. }), "{reports:?}");
     assert_eq!(fs::read(&path)?, b"precious");
     Ok(())
@@ -649,7 +649,7 @@ fn unmounted() -> Result {
     let point = fs_mount.dir().to_owned();
     Actor::start("directory", &point, state.path(), None).kill();
     run_tool("umount", [&point])?;
-    let reports = clean(&root, state.path())?;
+    let reports = clean(&root, state.path(), false)?;
     let entry = state.join("owned").join(format!("{RUN}.json"));
     let outcome = |is_another| Outcome::NotMounted {
         mount_point: point.clone(),
@@ -660,11 +660,11 @@ fn unmounted() -> Result {
     assert!(reports[0].to_string().ends_with(&format!("rm {})", entry.display())), "{reports:?}");
     // Another file system in its place: what was made is not gone for that.
     run_tool("mount", [Path::new("-t"), Path::new("tmpfs"), Path::new("none"), &point])?;
-    let reports = clean(&root, state.path())?;
+    let reports = clean(&root, state.path(), false)?;
     run_tool("umount", [&point])?;
     assert_eq!(reports[0].outcome, outcome(true));
     run_tool("mount", [fs_mount.device().path(), &point])?;
-    let reports = clean(&root, state.path())?;
+    let reports = clean(&root, state.path(), false)?;
     assert_eq!(reports[0].outcome, Outcome::Removed, "{reports:?}");
     assert_eq!(names(&point), ["lost+found"]);
     Ok(())
@@ -744,7 +744,7 @@ fn unreadable() -> Result {
         .replace("\"machine\":\"", "\"machine\":\"other")
         .replace("\"boot_id\":\"", "\"boot_id\":\"other");
     fs::write(&path, elsewhere)?;
-    ground.assert_clean_gives(&[Outcome::OwnerElsewhere]);
+    ground.assert_clean_gives(&[Outcome::OwnerElsewhere { is_of_this_boot: false }]);
     assert_eq!(ground.names().len(), 1);
     fs::write(&path, text)?;
     ground.assert_clean_gives(&[Outcome::Removed]);

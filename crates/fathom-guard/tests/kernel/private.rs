@@ -40,13 +40,13 @@ fn mounts() -> Result {
     let start = text.split("\"start_time_ticks\":").nth(1).and_then(|t| t.split(',').next());
     let start = start.ok_or("no start")?.to_owned();
     fs::write(&entry, text.replace(&format!("ticks\":{start},"), "ticks\":1,"))?;
-    let left = clean(&root, &state)?;
+    let left = clean(&root, &state, false)?;
     let still = outside.join("thesis").exists();
     run_tool("umount", [inner.as_os_str()])?;
     assert!(matches!(refusal, Err(FileRefusal::Mounted { ref names, .. }) if names == "a/b"));
     assert!(stays && still && !path.join("rows").exists());
     assert_eq!(left[0].outcome, Outcome::Mounted { names: vec!["a/b".to_owned()] });
-    assert_eq!(clean(&root, &state)?[0].outcome, Outcome::Removed);
+    assert_eq!(clean(&root, &state, false)?[0].outcome, Outcome::Removed);
     assert!(!path.exists() && !entry.exists());
     Ok(())
 }

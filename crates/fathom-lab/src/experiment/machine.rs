@@ -391,9 +391,14 @@ pub(crate) fn undo(
         }
         MachineChange::ServiceStopped { unit } => start_service(log, unit),
         MachineChange::Governor { set, before } => governors_back(root, log, set, before, force),
-        MachineChange::MemoryGroup { dir, .. } if !log.shares_paths(root) && !dir.exists() => {
+        MachineChange::MemoryGroup { dir, before } if !log.shares_paths(root) && !dir.exists() => {
             let name = dir.file_name().unwrap_or_default().to_string_lossy();
-            Outcome::NotHere(format!("find /sys/fs/cgroup -name {name} says where it is, if it is"))
+            match memory_group::found(root, dir) {
+                Some(dir) => memory_group::undo(log, &dir, before),
+                None => Outcome::NotHere(format!(
+                    "no group {name} is seen here; where more groups are: find /sys/fs/cgroup -name {name}"
+                )),
+            }
         }
         MachineChange::MemoryGroup { dir, before } => memory_group::undo(log, dir, before),
         MachineChange::Program { .. } => {

@@ -8,6 +8,7 @@ use fathom_base::units::format_size;
 use fathom_guard::changes::ChangeLog;
 use fathom_model::change::Change;
 use fathom_model::change::machine::MachineChange;
+use fathom_sys::cgroup_io;
 use fathom_sys::sysroot::SysRoot;
 use std::fs;
 use std::io;
@@ -94,6 +95,12 @@ pub(crate) fn enter(lab: &mut Lab<'_>, log: &mut ChangeLog, bytes: u64) -> Resul
     Ok(())
 }
 
+/// The group that a fathom made in a container, whose path there means nothing here: by its name, which names the run. None when it
+/// is not below the groups that are seen here.
+pub(crate) fn found(root: &SysRoot, dir: &Path) -> Option<PathBuf> {
+    cgroup_io::named_below(&place(root).ok()?.top, dir.file_name()?)
+}
+
 /// Leaves the group, when this process is in it, and removes it.
 pub(crate) fn undo(log: &ChangeLog, dir: &Path, before: &Path) -> Outcome {
     let inside = match fs::read_to_string(dir.join("cgroup.procs")) {
@@ -110,5 +117,27 @@ pub(crate) fn undo(log: &ChangeLog, dir: &Path, before: &Path) -> Outcome {
     match left.and_then(|()| fs::remove_dir(dir)) {
         Ok(()) => Outcome::Restored,
         Err(error) => Outcome::Failed(format!("{}: {error}", dir.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_testkit::Tree;
+
+    /// The group of a container lies below that of the container here.
+    #[test]
+    fn a_group_of_a_container_is_found_by_its_name() {
+        let tree = Tree::new();
+        tree.put("proc/self/cgroup", "4:memory:/\n0::/\n");
+        tree.put("sys/fs/cgroup/memory/memory.limit_in_bytes", "1\n");
+        tree.put("sys/fs/cgroup/memory/pod/one/fathom-memory-run/cgroup.procs", "");
+        let find = |name: &str| {
+            let inside = Path::new("/sys/fs/cgroup/memory").join(name);
+            found(&tree.root(), &inside)
+        };
+        let here = tree.root().path("sys/fs/cgroup/memory/pod/one/fathom-memory-run");
+        assert_eq!(find("fathom-memory-run"), Some(here));
+        assert_eq!(find("fathom-memory-other"), None);
     }
 }

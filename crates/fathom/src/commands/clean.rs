@@ -212,7 +212,8 @@ mod tests {
             done.test_files(Path::new("/srv"), &FoundBelow::default(), reports);
             (done.exit, done.lines.len())
         };
-        let failed = || Outcome::Failed { reason: "Input/output error".into() };
+        let failed =
+            || Outcome::Failed { reason: "Input/output error".into(), by_hand: String::new() };
         assert_eq!(exit(vec![Outcome::Removed, failed()]), (Exit::TargetIo, 2));
         assert_eq!(exit(vec![Outcome::Removed, Outcome::Vanished]), (Exit::Done, 1));
         assert_eq!(exit(vec![Outcome::OwnerAlive { pid: 7 }]), (Exit::Done, 1));

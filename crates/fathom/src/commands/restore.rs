@@ -4,11 +4,12 @@ use super::{CommandError, CommandResult};
 use crate::args::{Common, Restore};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::session;
-use fathom_guard::MeasuringLock;
+use crate::session::{self, PutInOrder};
+use fathom_guard::{MeasuringLock, leftovers};
 use fathom_lab::restore::{self, Outcome, Report};
 use fathom_sys::program_marks;
 use fathom_sys::sysroot::SysRoot;
+use std::fmt::Write;
 use std::path::Path;
 
 /// Puts back what killed experiments left changed, or says what that is.
@@ -22,17 +23,34 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     }
     let _lock = MeasuringLock::acquire(&root)
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
-    let ended = session::end_programs_of_the_dead(&root, output);
+    let (ended, still) = session::end_programs_of_the_dead(&root, output);
     session::tell_of_the_gone(&root, &state_dir, output);
-    let reports = session::restore_left_behind(&root, &state_dir, args.force, output);
+    let done = session::restore_left_behind(&root, &state_dir, args.force, output);
     session::forget_the_removed(&root, &state_dir, output);
-    let mut text: String = reports.iter().map(|report| format!("{report}\n")).collect();
-    let summary = restore::summary(&reports);
+    let mut text: String = done.changes.iter().map(|report| format!("{report}\n")).collect();
+    let summary = restore::summary(&done.changes);
     text += &format!("{}{}.\n", summary[..1].to_uppercase(), &summary[1..]);
+    match done.files.iter().filter(|report| exit_of_file(report) != Exit::Done).count() {
+        0 => {}
+        1 => text += "A test file or directory is left; what helps is said above.\n",
+        left => {
+            let _ = writeln!(
+                text,
+                "{left} test files or directories are left; what helps is said above."
+            );
+        }
+    }
+    if !still.is_empty() {
+        text += "Programs still run; what helps is said above.\n";
+    }
     output.text(&text)?;
-    let exit = exit_of(&reports);
-    let lines: Vec<String> = reports.iter().map(ToString::to_string).collect();
-    let result = serde_json::json!({ "reports": lines, "ended": ended, "exit_code": exit.code() });
+    let of_programs = if still.is_empty() { Exit::Done } else { Exit::TargetIo };
+    let exit = exit_of(&done).max(of_programs);
+    let lines: Vec<String> = done.changes.iter().map(ToString::to_string).collect();
+    let files: Vec<String> = done.files.iter().map(ToString::to_string).collect();
+    let result = serde_json::json!({
+        "reports": lines, "files": files, "ended": ended, "programs": still, "exit_code": exit.code()
+    });
     output.json("result", &result)?;
     Ok(exit)
 }
@@ -49,7 +67,13 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
     let left: Vec<String> =
         program_marks::left_by_the_dead(root).iter().map(ToString::to_string).collect();
     left.iter().for_each(|left| text += &format!("still runs: {left}\n"));
-    if pending.is_empty() && left.is_empty() {
+    let files: Vec<String> = leftovers::pending(root, state_dir)
+        .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    files.iter().for_each(|path| text += &format!("{path}  test files, left behind\n"));
+    if pending.is_empty() && left.is_empty() && files.is_empty() {
         text += "Nothing is left changed.\n";
     }
     output.text(&text)?;
@@ -57,20 +81,39 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
         .iter()
         .map(|c| serde_json::json!({ "run": c.run_id, "what": c.what, "is_running": c.is_running }))
         .collect();
-    output.json("result", &serde_json::json!({ "pending": lines, "programs": left }))?;
+    let result = serde_json::json!({ "pending": lines, "programs": left, "files": files });
+    output.json("result", &result)?;
     Ok(Exit::Done)
 }
 
-/// What somebody else has changed since is refused, for it is theirs, and what one may still be changing who cannot be seen; what is away is missing; what cannot be put back is an error of the
-/// system.
-fn exit_of(reports: &[Report]) -> Exit {
-    let of = |report: &Report| match report.outcome {
+/// The most serious of all that was done.
+fn exit_of(done: &PutInOrder) -> Exit {
+    let changes = done.changes.iter().map(exit_of_change);
+    let unread = done.files_unread.iter().map(|_| Exit::Internal);
+    changes.chain(done.files.iter().map(exit_of_file)).chain(unread).fold(Exit::Done, Exit::max)
+}
+
+/// What somebody else has changed since is refused, for it is theirs, and what one may still be changing who cannot be seen; what is away
+/// is missing; what cannot be put back is an error of the system.
+fn exit_of_change(report: &Report) -> Exit {
+    match report.outcome {
         Outcome::Failed(_) => Exit::TargetIo,
         Outcome::ChangedBySomebody(_) | Outcome::Elsewhere(_) | Outcome::NotHere(_) => {
             Exit::Refused
         }
         Outcome::Away(_) => Exit::Missing,
         _ => Exit::Done,
-    };
-    reports.iter().map(of).fold(Exit::Done, Exit::max)
+    }
+}
+
+/// The same of a test file or directory. A tree that was broken off is somebody's to go on with.
+fn exit_of_file(report: &leftovers::Report) -> Exit {
+    use leftovers::Outcome;
+    match &report.outcome {
+        Outcome::Failed { .. } => Exit::TargetIo,
+        Outcome::Foreign { .. } | Outcome::ForeignData | Outcome::Mounted { .. } => Exit::Refused,
+        Outcome::OwnerElsewhere { is_of_this_boot } if *is_of_this_boot => Exit::Refused,
+        Outcome::NotMounted { .. } => Exit::Missing,
+        _ => Exit::Done,
+    }
 }

@@ -4,8 +4,11 @@
 use crate::cli::{Done, Sandbox, names, p, run};
 use crate::lab::{assert_same, machine, plan};
 use crate::lab_kills::READ;
-use fathom_testkit::Capability::{self, FathomBinary, MountNamespaces, Tool, Zram as HasZram};
-use fathom_testkit::{FsKind, Mount, Trial, Zram, fathom_binary, kernel_test};
+use fathom_testkit::Capability::{
+    self, FathomBinary, MemoryController, MountNamespaces, Tool, Zram as HasZram,
+};
+use fathom_testkit::harness::Judged;
+use fathom_testkit::{ControlGroup, FsKind, Mount, Trial, Zram, fathom_binary, kernel_test};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +19,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_killed_in_a_container", NEEDS, in_a_container),
         kernel_test("lab_killed_in_a_container_with_devices", NEEDS, with_devices),
         kernel_test("lab_killed_with_its_mounts", NEEDS, with_its_mounts),
+        kernel_test(
+            "lab_killed_in_a_container_with_less_memory",
+            &[FathomBinary, MountNamespaces, MemoryController],
+            with_less_memory,
+        ),
     ]
 }
 
@@ -111,6 +119,7 @@ done
 mkdir $r/proc $r/data $r/srv; mkdir -m 1777 $r/tmp
 mount -t proc none $r/proc
 mount --bind $state $r/data
+if [ -n "$GROUP" ]; then mount --bind $GROUP $r/sys/fs/cgroup/memory; fi
 if [ -b $target ]; then mount $target $r/srv; elif [ -d $target ]; then mount --bind $target $r/srv; fi
 touch $r/fathom; mount --bind $binary $r/fathom
 cp $plan $r/plan.toml
@@ -172,6 +181,8 @@ fn in_a_container() {
         refused.stdout.contains("restore --force") && refused.stdout.contains("0 of 2 changes"),
         "{refused:?}"
     );
+    let of_file = refused.stderr.lines().find(|line| line.contains("/srv/.fathom-"));
+    assert!(of_file.is_some_and(|line| line.contains("fathom restore --force")), "{refused:?}");
     let listed = sandbox.run(&["restore", "--list"]);
     assert!(listed.stdout.contains("container") && listed.stdout.contains("--force"), "{listed:?}");
     let measured = sandbox.run(&["run", "randread", "null:", "duration=20ms", "warmup=0s"]);
@@ -182,6 +193,7 @@ fn in_a_container() {
         return;
     }
     assert_eq!((forced.code, disk.settings()), (0, before), "{forced:?}");
+    sandbox.nothing_left(&[disk.mount.dir()]);
     assert_eq!(names(&sandbox.db().parent().unwrap().join("changes")), Vec::<String>::new());
 }
 
@@ -239,4 +251,32 @@ fn with_its_mounts() {
     assert!(forced.stdout.contains("forgotten"), "{forced:?}");
     let queue = Path::new("/sys/block").join(zram.name()).join("queue/read_ahead_kb");
     assert_ne!(fs::read_to_string(queue).unwrap().trim(), "64", "a device is found by its name");
+}
+
+/// Its control groups begin with its own one: what it made lies below that, under another path than it noted.
+fn with_less_memory() -> Judged {
+    let sandbox = Sandbox::new();
+    let group = ControlGroup::of_memory(GIB).unwrap();
+    if !group.path().starts_with("/sys/fs/cgroup/memory") {
+        return Judged::Skipped("in groups of version 2 one with processes limits none".into());
+    }
+    let enter = format!(
+        "export GROUP={}; echo $$ > $GROUP/cgroup.procs; exec unshare --cgroup \"$@\"",
+        p(group.path())
+    );
+    let prepare = "[design]\nblocks = 1\n[prepare]\nmemory_limit = '256MiB'\n";
+    let file = plan(&sandbox, "less", &format!("target = 'null:'\n{READ}{prepare}"));
+    let none = sandbox.scratch.join("none");
+    let namespaces = &["sh", "-c", &enter, "sh"];
+    Container { sandbox: &sandbox, namespaces, target: &none, plan: &file, args: &[] }.kill();
+    let left = || {
+        let mut left = names(group.path());
+        left.retain(|name| name.starts_with("fathom-memory-"));
+        left
+    };
+    assert_eq!(left().len(), 1);
+    let done = sandbox.run(&["restore"]);
+    assert_eq!((done.code, left()), (0, vec![]), "{done:?}");
+    assert_eq!(names(&sandbox.db().parent().unwrap().join("changes")), Vec::<String>::new());
+    Judged::Passed
 }

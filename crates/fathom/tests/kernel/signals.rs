@@ -37,6 +37,12 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("killed_during_layout", &needs, || killed(&LONG_LAYOUT, "note")),
         kernel_test("killed_during_measuring", &needs, || killed(&LONG_RUN, "progress")),
         kernel_test("killed_with_a_new_file", &needs, killed_with_file),
+        kernel_test("restore_that_cannot_remove_a_test_directory", &quick, cannot_remove),
+        kernel_test(
+            "restore_that_cannot_end_a_program",
+            &[&quick[..], &[Tool("setsid"), Tool("fsfreeze")]].concat(),
+            cannot_end,
+        ),
         kernel_test("killed_at_random_moments", &needs, killed_at_random),
     ]
 }
@@ -400,6 +406,60 @@ fn killed_with_file() {
     assert!(file.exists());
     next_start(&sandbox, &file);
     assert_eq!(std::fs::read_to_string(&beside).unwrap(), "somebody's");
+}
+
+/// `fathom restore` is not done while a test directory is left: it says which and what helps, and with the cause gone it is.
+fn cannot_remove() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let running = sandbox.start(&["run", "randread", p(fs.dir()), "size=4M"], "progress", 1);
+    running.signal("KILL");
+    running.finish();
+    let left = names(fs.dir()).into_iter().find(|name| name.contains("fathom"));
+    let left = fs.dir().join(left.unwrap());
+    fs.mount().remount("ro").unwrap();
+    let listed = sandbox.run(&["restore", "--list"]);
+    assert!(listed.code == 0 && listed.stdout.contains(p(&left)), "{listed:?}");
+    let failed = sandbox.json(&["restore"], &[5]);
+    let said = failed.result()["files"][0].as_str().unwrap().to_owned();
+    for word in [p(&left), "Read-only file system", "fathom restore", "rm -r "] {
+        assert!(said.contains(word), "{said}");
+    }
+    let failed = sandbox.run(&["restore"]);
+    assert_eq!(failed.code, 5, "{failed:?}");
+    assert!(failed.stdout.contains("A test file or directory is left"), "{failed:?}");
+    fs.mount().remount("rw").unwrap();
+    let done = sandbox.json(&["restore"], &[0]);
+    let said = done.result()["files"][0].as_str().unwrap().to_owned();
+    assert!(said.contains("removed, left behind by run") && !left.exists(), "{said}");
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// What a killed watch has started waits for a frozen filesystem and cannot be ended: `fathom restore` is not done.
+fn cannot_end() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let frozen = fs.mount().freeze().unwrap();
+    let (begun, file) = (sandbox.scratch.join("begun"), fs.dir().join("file"));
+    let script =
+        format!("setsid sh -c 'touch {}; exec touch {}' & sleep 1000", p(&begun), p(&file));
+    let args = ["watch", "--interval=50ms", "--", "sh", "-c", &script];
+    let running = sandbox.start(&args, "sample", 2);
+    wait_until("it has begun", || begun.exists());
+    thread::sleep(Duration::from_millis(200));
+    let of_it = format!("started by the command of fathom {}, which was killed", running.pid());
+    running.signal("KILL");
+    running.finish();
+    let failed = sandbox.json(&["restore"], &[5]);
+    let result = failed.result();
+    assert!(result["programs"].to_string().contains(&of_it), "{result}");
+    assert!(!result["ended"].to_string().contains("touch"), "{result}");
+    drop(frozen);
+    wait_until("it ends", || {
+        let listed = sandbox.json(&["restore", "--list"], &[0]);
+        !listed.result()["programs"].to_string().contains(&of_it)
+    });
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
 }
 
 /// Every trial before the last one begun is in the store, each record whole.
