@@ -1,15 +1,23 @@
 //! `fathom knobs`: the settings as a user looks them up.
 
-use crate::cli::Sandbox;
-use fathom_testkit::Capability::{FathomBinary, LoopDevices};
-use fathom_testkit::{LoopDevice, Trial, kernel_test};
-use std::fs;
+use crate::cli::{Sandbox, p};
+use crate::filesystems::mounted;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountFs};
+use fathom_testkit::{FsKind, LoopDevice, Mount, Trial, kernel_test};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
 
 pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("knobs_of_the_machine", &[FathomBinary], machine),
         kernel_test("knobs_of_a_device", &[FathomBinary, LoopDevices], device),
         kernel_test("old_words_of_knobs", &[FathomBinary], old_words),
+        kernel_test(
+            "knobs_an_overlay_has_the_read_ahead_below",
+            &[FsOnLoop(FsKind::Ext4), MountFs("overlay")],
+            overlay,
+        ),
     ]
 }
 
@@ -64,4 +72,35 @@ fn old_words() {
         assert!(text.code == 0 && words.join(" ").contains(part), "{word}: {text:?}");
     }
     sandbox.refuses(&["knobs", "block.schedular"], 2, &["did you mean 'block.scheduler'?"]);
+}
+
+/// What the words of block.read_ahead_kb say of overlays: files are read through them in the pieces of the device below.
+fn overlay() {
+    const FILE_BYTES: usize = 8 << 20;
+    let below = mounted(FsKind::Ext4, &[], "");
+    let [lower, upper, work] = ["lower", "upper", "work"].map(|name| below.dir().join(name));
+    [&lower, &upper, &work].map(|dir| fs::create_dir(dir).unwrap());
+    let options = format!("lowerdir={},upperdir={},workdir={}", p(&lower), p(&upper), p(&work));
+    let queue = Path::new("/sys/block").join(below.device().name());
+    let count = || {
+        let stat = fs::read_to_string(queue.join("stat")).unwrap();
+        stat.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    let requests = |read_ahead_kib: u64| {
+        let name = format!("file-{read_ahead_kib}");
+        fs::write(lower.join(&name), vec![7; FILE_BYTES]).unwrap();
+        File::open(lower.join(&name)).unwrap().sync_all().unwrap();
+        fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+        fs::write(queue.join("queue/read_ahead_kb"), read_ahead_kib.to_string()).unwrap();
+        let over = Mount::new("overlay", Path::new("overlay"), &options).unwrap();
+        let before = count();
+        let mut file = File::open(over.dir().join(&name)).unwrap();
+        // A large read would be read ahead as far as it goes.
+        let mut piece = [0; 4096];
+        (0..FILE_BYTES / piece.len()).for_each(|_| file.read_exact(&mut piece).unwrap());
+        count() - before
+    };
+    let (small, large) = (requests(16), requests(1024));
+    // 512 pieces of 16 KiB, 8 of 1 MiB, and a few for names and maps.
+    assert!(small >= 500 && large <= 100, "{small} {large}");
 }
