@@ -79,7 +79,9 @@ fn overlay() {
     const FILE_BYTES: usize = 8 << 20;
     let below = mounted(FsKind::Ext4, &[], "");
     let [lower, upper, work] = ["lower", "upper", "work"].map(|name| below.dir().join(name));
-    [&lower, &upper, &work].map(|dir| fs::create_dir(dir).unwrap());
+    for dir in [&lower, &upper, &work] {
+        fs::create_dir(dir).unwrap();
+    }
     let options = format!("lowerdir={},upperdir={},workdir={}", p(&lower), p(&upper), p(&work));
     let queue = Path::new("/sys/block").join(below.device().name());
     let count = || {
@@ -97,7 +99,9 @@ fn overlay() {
         let mut file = File::open(over.dir().join(&name)).unwrap();
         // A large read would be read ahead as far as it goes.
         let mut piece = [0; 4096];
-        (0..FILE_BYTES / piece.len()).for_each(|_| file.read_exact(&mut piece).unwrap());
+        for _ in 0..FILE_BYTES / piece.len() {
+            file.read_exact(&mut piece).unwrap();
+        }
         count() - before
     };
     let (small, large) = (requests(16), requests(1024));
