@@ -231,6 +231,15 @@ pub fn extents_per_stripe(stripe_bytes: u64, extent_bytes: u64) -> Option<u64> {
     all.checked_div(extent_bytes)
 }
 
+/// Size of LVM's extents that fill whole stripes, at least its usual 4 MiB: any multiple of 128 KiB is allowed.
+#[must_use]
+pub fn extent_bytes_for(stripe_bytes: u64) -> Option<u64> {
+    const STEP_BYTES: u64 = 128 << 10;
+    const USUAL_BYTES: u64 = 4 << 20;
+    let step = least_common_multiple(stripe_bytes, STEP_BYTES).filter(|&step| step > 0)?;
+    USUAL_BYTES.checked_next_multiple_of(step)
+}
+
 /// What the recorded sizes of requests at random places ask of a chunk: one request should keep one disk busy, so it
 /// should hold the mean and one standard deviation more, as a power of two between 4 KiB and 1 MiB; none for none.
 #[must_use]

@@ -139,8 +139,10 @@ sunit=128, and with 4 KiB blocks xfs_info prints sunit=16.",
         also: &["data drives", "sw"],
         means: "\
 How many disks' worth of data a full stripe holds: raid0 of n disks n, raid4 and raid5 n-1, raid6 n-2,
-raid10 n divided by its copies. Filesystems want it as XFS's sw, and as ext4's stripe_width / stride.
-With a power of two, full stripes fit into the extents of LVM, which are powers of two as well.",
+raid10 n divided by its near copies: near=2 of four 2, far=2 and offset=2 of four 4, since those have their further
+copies in other rows, and n where the near copies do not divide it. Filesystems want it as XFS's sw, and as ext4's
+stripe_width / stride. With a power of two, full stripes fit into LVM's usual extents of 4 MiB; for others make the group
+with extents that are a multiple of the full stripe and of 128 KiB (vgcreate --physicalextentsize).",
         called: &[
             ("XFS", "sw: mkfs.xfs -d sw=4"),
             ("ext4", "stripe_width / stride"),
@@ -207,6 +209,12 @@ mod tests {
             assert!(text.len() > 100, "{word}: {text}");
             assert_eq!(explain(&word.to_uppercase().replace(' ', "_")), Some(text));
         }
+        // As the kernel counts them, and the rules.
+        let data_disks = explain("sw").unwrap_or_default();
+        assert!(
+            data_disks.contains("near=2 of four 2, far=2 and offset=2 of four 4"),
+            "{data_disks}"
+        );
         assert_eq!(explain("colour"), None);
         assert_eq!(explain(""), None);
     }

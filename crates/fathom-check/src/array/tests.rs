@@ -117,6 +117,9 @@ fn starts_and_extents() {
     assert_eq!(extents_per_stripe(1536 * KIB, 4 << 20), Some(3));
     assert_eq!(extents_per_stripe(1 << 20, 4 << 20), Some(1));
     assert_eq!(extents_per_stripe(1 << 20, 0), None);
+    assert_eq!(extent_bytes_for(1536 * KIB), Some(4608 * KIB));
+    assert_eq!(extent_bytes_for(192 * KIB), Some(4224 * KIB), "whole steps of 128 KiB too");
+    assert_eq!((extent_bytes_for(6 << 20), extent_bytes_for(0)), (Some(6 << 20), None));
     assert_eq!((kib_words(65536), kib_words(1000)), ("64k".to_owned(), "1000b".to_owned()));
 }
 

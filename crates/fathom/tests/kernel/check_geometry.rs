@@ -4,7 +4,9 @@
 use crate::cli::{Done, GIB, MIB, Sandbox, p};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
 use fathom_testkit::command::run_tool;
-use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
+use fathom_testkit::{
+    Content, FsKind, LoopDevice, LoopOptions, MountedFs, Scratch, Trial, kernel_test,
+};
 use serde_json::Value;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -25,6 +27,16 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("check_tells_a_filesystem_that_was_not_grown", &ext4, not_grown),
         kernel_test("check_tells_a_filesystem_that_was_cut_off", &ext4, cut_off),
         kernel_test("check_tells_a_damaged_superblock", &ext4, damaged),
+        kernel_test(
+            "check_mends_a_damaged_gpt_as_told",
+            &[FathomBinary, LoopDevices, Tool("gdisk"), Tool("sgdisk")],
+            mended_gpt,
+        ),
+        kernel_test(
+            "check_mends_damaged_lvm_as_told",
+            &[FathomBinary, LoopDevices, Tool("pvck")],
+            mended_lvm,
+        ),
         kernel_test(
             "check_looks_through_files",
             &[FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4), Tool("sfdisk")],
@@ -106,7 +118,7 @@ fn large_mbr() {
     );
     run_tool("sh", ["-c", &script]).unwrap();
     let text = one(&device, "mbr-over-2tib");
-    assert!(text.contains("has 3 TiB and an MBR, which reaches no further than 2 TiB"), "{text}");
+    assert!(text.contains("has 3 TiB and an MBR, whose numbers end at 2 TiB"), "{text}");
     run("sgdisk", &["--mbrtogpt"], &device);
     none(&device, "mbr-over-2tib");
     assert!(one(&device, "device-space-unused").contains("leave 2 TiB of 3 TiB unused"));
@@ -147,6 +159,62 @@ fn damaged() {
     assert!(text.contains("wipefs --no-act /dev/loop"), "{text}");
 }
 
+fn overwrite(device: &LoopDevice, byte: u64) {
+    let file = File::options().write(true).open(device.path()).unwrap();
+    file.write_all_at(b"XXXX", byte).unwrap();
+    file.sync_all().unwrap();
+}
+
+/// The letters of the advice, typed into gdisk, write the whole copy of a GPT over the other one.
+fn mended_gpt() {
+    const BYTES: u64 = 64 * MIB;
+    for (byte, letters) in [
+        (512 + 16, "r\nb\nc\ny\nw\ny\n"),
+        (1024 + 32, "r\nb\nc\ny\nw\ny\n"),
+        (BYTES - 512 + 16, "r\nd\nw\ny\n"),
+    ] {
+        let device = LoopDevice::new(BYTES).unwrap();
+        run("sgdisk", &["--new=1:0:+32M"], &device);
+        none(&device, "superblock-damaged");
+        overwrite(&device, byte);
+        let text = one(&device, "superblock-damaged");
+        let told =
+            if byte > MIB { "r, then d for its header" } else { "b for its header and c for" };
+        let command = format!("gdisk {}", p(device.path()));
+        assert!(text.contains(told) && text.contains(&command), "{byte}: {text}");
+        run_tool("sh", ["-c", &format!("printf '{letters}' | {command}")]).unwrap();
+        none(&device, "superblock-damaged");
+        assert!(run("sgdisk", &["--verify"], &device).contains("No problems found"), "{byte}");
+    }
+}
+
+/// What LVM kept of its metadata mends a label, and a metadata area, that are damaged.
+fn mended_lvm() {
+    let scratch = Scratch::new().unwrap();
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    let group = format!("fathom{}", std::process::id());
+    let typed = |command: &str| {
+        let place = p(scratch.path()).to_owned();
+        let command = command.replace("/etc/lvm", &place);
+        run_tool("sh", ["-c", &format!("export LVM_SYSTEM_DIR={place}; yes | ({command})")])
+    };
+    typed(&format!("vgcreate {group} {}", p(device.path()))).unwrap();
+    none(&device, "superblock-damaged");
+    for byte in [528, 4100] {
+        overwrite(&device, byte);
+        assert!(typed(&format!("vgcfgrestore {group}")).is_err(), "alone it does not help");
+        let text = one(&device, "superblock-damaged");
+        let command = format!(
+            "pvck --repair --file /etc/lvm/backup/GROUP {} && vgcfgrestore GROUP",
+            p(device.path())
+        );
+        assert!(text.contains(&command), "{text}");
+        typed(&command.replace("GROUP", &group)).unwrap();
+        none(&device, "superblock-damaged");
+        typed(&format!("vgs {group}")).unwrap();
+    }
+}
+
 /// A partition of an image that lies on a filesystem on blocks of 4 KiB begins off them, though the image's device shows
 /// 512 bytes.
 fn through_a_file() {
@@ -165,9 +233,14 @@ fn through_a_file() {
         let script =
             format!("sfdisk --quiet --wipe=always {device} <{}; partx -u {device}", p(&table));
         run_tool("sh", ["-c", script.as_str()]).unwrap();
-        let done: Done = Sandbox::new().json(&["check", &format!("{device}p1")], &[0]);
-        let defects = done.result()["defects"].as_array().unwrap().clone();
-        defects.into_iter().filter(|defect| defect["rule"] == "misaligned").collect::<Vec<_>>()
+        let misaligned = |target: &str| {
+            let done: Done = Sandbox::new().json(&["check", target], &[0]);
+            let defects = done.result()["defects"].as_array().unwrap().clone();
+            defects.into_iter().filter(|d| d["rule"] == "misaligned").collect::<Vec<_>>()
+        };
+        let found = misaligned(&format!("{device}p1"));
+        assert_eq!(misaligned(device), found, "the disk brings its partition");
+        found
     };
     let (off, on) = (looked(63), looked(2048));
     let shown = Sandbox::new().run(&["check", &format!("{device}p1"), "--alignment"]);

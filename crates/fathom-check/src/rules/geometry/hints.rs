@@ -240,19 +240,21 @@ fn small_crypt_sectors(scene: &Scene<'_>, index: usize, node: &Node) -> Option<D
     .seen(format!("dmsetup table {}", word(name)), given.map_or_else(|| "no sector_size: 512 B".to_owned(), |bytes| format!("sector_size:{bytes}")))
     .seen(sysfs(below, "queue/physical_block_size"), format!("{physical} B"))
     .because("each 4 KiB take eight rounds of key setup instead of one: more work for the processor on every request, which shows on fast drives");
-    let is_luks = facts.uuid.as_deref().is_some_and(|uuid| uuid.starts_with("CRYPT-LUKS"));
+    // Its header may lie elsewhere.
+    let told = facts.uuid.as_deref().and_then(|uuid| uuid.strip_prefix("CRYPT-LUKS"));
+    let told = told.and_then(|rest| rest.split('-').next()?.parse().ok());
     let (text, command) = (
         "encrypt anew in sectors of 4 KiB; works in use, takes as long as copying the device twice",
         format!("cryptsetup reencrypt --sector-size 4096 {device}"),
     );
-    let defect = match luks.map(|luks| luks.version) {
+    let defect = match luks.map(|luks| luks.version).or(told) {
         Some(1) => defect
             .command(
                 "LUKS1 knows no other sectors: turn the closed container into LUKS2 first",
                 format!("cryptsetup convert --type luks2 {device}"),
             )
             .command(text, command),
-        None if !is_luks => defect.advise("without a header of LUKS it cannot be encrypted anew in place: copy what is on it to a mapping with sectors of 4 KiB"),
+        None => defect.advise("without a header of LUKS it cannot be encrypted anew in place: copy what is on it to a mapping with sectors of 4 KiB"),
         _ => defect.command(text, command),
     };
     Some(

@@ -37,6 +37,10 @@ fn small_filesystem(made: &Made<'_>) -> Option<Defect> {
     }
     let device = word(made.device.label());
     let place = word(made.mount_point.unwrap_or("MOUNT_POINT"));
+    let how = match made.fs_type {
+        "f2fs" => "unmounted: let the filesystem fill its device",
+        _ => "let the filesystem fill its device",
+    };
     let grow = match made.fs_type {
         "ext2" | "ext3" | "ext4" => format!("resize2fs {device}"),
         "xfs" => format!("xfs_growfs {place}"),
@@ -55,7 +59,7 @@ fn small_filesystem(made: &Made<'_>) -> Option<Defect> {
         .seen(format!("superblock of {}", made.device.label()), format!("{size} B"))
         .seen(sysfs(made.device, "size"), format!("{device_bytes} B"))
         .because("the device was probably enlarged, or a size given in the wrong unit: the space is paid for and lies idle")
-        .command("let the filesystem fill its device", grow)
+        .command(how, grow)
         .risking("small, with a backup: growing is done in use on ext4, XFS and btrfs; it cannot be undone on XFS")
         .verified_by("df, and fathom check again"),
     )

@@ -370,8 +370,16 @@ fn extents(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defect> {
             format!("give volumes sizes in multiples of {count} extents, so that the next one begins on a stripe"),
             format!("lvcreate --extents {} --name NAME {}", count.saturating_mul(256), word(group)),
         )
-        .advise("or build the array with 2, 4 or 8 data disks (RAID5 of 3, 5 or 9, RAID6 of 4, 6 or 10): extents, which are powers of two, then fill stripes")
-        .risking("none for volumes that are made from now on; those that exist would have to be copied")
+        .command(
+            "or, where the group is made anew (that destroys what is on it): extents that fill stripes",
+            format!(
+                "vgcreate --physicalextentsize {}k {} {}",
+                array::extent_bytes_for(stripe)? / 1024,
+                word(group),
+                word(node.label())
+            ),
+        )
+        .risking("none for volumes that are made from now on; those that exist would have to be copied, all of them before the group is made anew")
         .verified_by(format!("fathom check --alignment {}", word(node.label()))),
     )
 }

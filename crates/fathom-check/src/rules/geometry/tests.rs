@@ -231,7 +231,9 @@ fn extents_of_4_mib_on_three_data_disks() {
     bench.dm("dm-1", "vg-second", "LVM-b", &second, &[md]);
     let found = bench.one(starts::extent_off_stripe);
     assert!(found.summary.ends_with("vg-second begin inside one"), "{}", found.summary);
-    assert!(commands(&found)[0].starts_with("lvcreate --extents 768"), "{found:#?}");
+    let told = commands(&found);
+    assert!(told[0].starts_with("lvcreate --extents 768"), "{told:?}");
+    assert_eq!(told[1], "vgcreate --physicalextentsize 4608k vg /dev/md0", "3 stripes of 1536 KiB");
     bench.md_of(md).raid_disks = Some(5);
     assert_eq!(bench.gravities(starts::extent_off_stripe), []);
 }
@@ -453,7 +455,7 @@ fn an_mbr_reaches_2_tib() {
     assert_eq!(table("dos", reach + 4096, 4096, reach, None).ids(RULES), [""; 0]);
     let found = table("dos", 3 * reach / 2, 512, reach, None).one(tables::mbr_over_2tib);
     assert!(
-        found.summary.contains("3 TiB and an MBR, which reaches no further than 2 TiB"),
+        found.summary.contains("3 TiB and an MBR, whose numbers end at 2 TiB"),
         "{}",
         found.summary
     );
@@ -480,21 +482,36 @@ fn a_gpt_for_other_sectors() {
     bench.queue_of(0).logical_block_bytes = Some(512);
     let found = bench.one(tables::sector_size);
     assert!(found.summary.contains("sectors of 4096 B, the drive has 512 B"), "{}", found.summary);
+    // An MBR does not say in which sectors it counts.
+    let behind = table("dos", GIB, 4096, 8 * GIB, None).one(tables::sector_size);
+    assert!(behind.summary.contains("ends behind the disk"), "{}", behind.summary);
+    assert_eq!(table("dos", GIB, 4096, GIB, None).ask(tables::sector_size), []);
+    let mut guard = table("dos", GIB, 512, 2 * GIB, None);
+    guard.detail_of(0).table.as_mut().unwrap().entries[0].kind = "ee".into();
+    assert_eq!(guard.ask(tables::sector_size), []);
 }
 
 #[test]
 fn damage_is_told_with_its_tool() {
     let mut bench = Bench::new();
     let disk = bench.disk("sda");
-    for (text, tool) in [
-        ("GPT, first copy: there is none", "sgdisk --verify /dev/sda"),
-        ("LVM label: its checksum is wrong", "pvck --dump headers /dev/sda"),
-        ("md 1.2 superblock: its checksum is wrong", "mdadm --examine /dev/sda"),
-        ("XFS superblock: its checksum is wrong", "wipefs --no-act /dev/sda"),
+    let gpt = &["sgdisk --verify /dev/sda", "gdisk /dev/sda"][..];
+    let own = "pvck --repair --file /etc/lvm/backup/GROUP /dev/sda && vgcfgrestore GROUP";
+    let label = &["pvck --dump headers /dev/sda", own][..];
+    let area = &["pvck --dump headers /dev/sda", "vgck --updatemetadata GROUP", own][..];
+    for (text, tools, letters) in [
+        ("GPT, first copy: there is none", gpt, "the second copy over the other one: r, then b"),
+        ("GPT, second copy in sector 9: there is none", gpt, "the first copy over the other"),
+        ("GPT: the two copies differ", gpt, "the right copy over the other one: p shows"),
+        ("LVM label: its checksum is wrong", label, ""),
+        ("LVM metadata area at byte 4096: its header is damaged", area, ""),
+        ("md 1.2 superblock: its checksum is wrong", &["mdadm --examine /dev/sda"], ""),
+        ("XFS superblock: its checksum is wrong", &["wipefs --no-act /dev/sda"], ""),
     ] {
         bench.content_of(disk).damaged = vec![text.to_owned()];
         let found = bench.one(tables::damaged);
-        assert_eq!(commands(&found), [tool]);
+        assert_eq!(commands(&found), tools);
+        assert!(found.fix.iter().any(|step| step.text.contains(letters)), "{found:#?}");
         assert!(found.summary.contains("on sda is damaged: "), "{}", found.summary);
     }
 }
@@ -595,6 +612,9 @@ fn encryption_in_small_sectors() {
         [""; 0],
         "no header that could be changed"
     );
+    bench.dm_of(crypt).uuid = Some("CRYPT-LUKS1-x".into());
+    let detached = commands(&bench.one(hints::crypt_sector))[0].to_owned();
+    assert!(detached.starts_with("cryptsetup convert --type luks2"), "{detached}");
     bench.dm_of(crypt).uuid = Some("CRYPT-LUKS2-x".into());
     assert_eq!(bench.gravities(hints::crypt_sector), [Gravity::Medium]);
     bench.queue_of(disk).physical_block_bytes = Some(512);
