@@ -19,6 +19,9 @@ fn caches<'a>(
     })
 }
 
+/// What `bcache/state` says of a device without a cache.
+const NO_CACHE: &str = "no cache";
+
 /// An attribute of a bcache device; of a list of choices the one in brackets.
 fn bcache<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
     let all = &node.details().bcache;
@@ -59,28 +62,51 @@ pub(super) fn failed(scene: &Scene<'_>) -> Vec<Defect> {
         )
     });
     let of_bcache = scene.nodes(&[NodeKind::Bcache]).filter_map(|(_, node)| {
-        let state =
-            bcache(node, "state").filter(|state| matches!(*state, "inconsistent" | "no cache"))?;
-        let what = if state == "inconsistent" {
-            "was used without its cache while that held newer data"
-        } else {
-            "runs without its cache"
-        };
         let file = format!("/sys/block/{}/bcache/state", node.name);
-        Some(
-            told(node, format!("{} {what}", node.name), file.clone(), state.to_owned())
-                .advise(
-                    "bring the drive of the cache back; it attaches by itself when its \
-                superblock is found",
-                )
-                .advise(
-                    "if it is gone: bcache-super-show of the drives tells which set is meant; \
-                attach a new one by writing its set UUID to bcache/attach",
-                )
-                .verified_by(format!("cat {} says clean or dirty", word(file))),
-        )
+        let defect = match bcache(node, "state")? {
+            state @ "inconsistent" => inconsistent(node, &file, state),
+            state @ NO_CACHE => detached(node, &file, state),
+            _ => return None,
+        };
+        Some(defect.verified_by(format!("cat {} says clean or dirty", word(file))))
     });
     of_dm.chain(of_bcache).collect()
+}
+
+fn inconsistent(node: &Node, file: &str, state: &str) -> Defect {
+    let summary = format!("{} was used without its cache while that held newer data", node.name);
+    told(node, summary, file.to_owned(), state.to_owned()).advise(
+        "stop what uses it, and take what is on it for damaged: check the filesystem without \
+        changing anything, and compare with the backup; bcache writes nothing of that cache any more",
+    )
+}
+
+/// It never had a cache, or was detached: by somebody, or by the kernel after errors of the cache's drive.
+fn detached(node: &Node, file: &str, state: &str) -> Defect {
+    let attach = format!("/sys/block/{}/bcache/attach", node.name);
+    Defect::new(
+        "cache-failed",
+        Gravity::Low,
+        Some(&node.key()),
+        format!("{} has no cache: none is attached", node.name),
+    )
+    .sure(Certainty::Possible)
+    .seen(file, state)
+    .because(
+        "all I/O goes at the pace of the slow drive; that is how a drive is prepared for a cache that \
+        comes later, and also what the kernel leaves behind when it gave up the drive of the cache",
+    )
+    .command("see whether the kernel gave one up", "dmesg -T | grep -i bcache")
+    .command(
+        "the sets that are there (a drive of a cache that is not among them is registered by its path in \
+        /sys/fs/bcache/register)",
+        "ls -d /sys/fs/bcache/*-*",
+    )
+    .command(
+        "attach one of them; with the name of a set in the place of SET_UUID",
+        format!("echo SET_UUID > {}", word(&attach)),
+    )
+    .risking("none for the data: what a detached cache held was written back, or is lost already")
 }
 
 fn told(node: &Node, summary: String, source: String, value: String) -> Defect {
@@ -109,7 +135,8 @@ pub(super) fn not_writing(scene: &Scene<'_>) -> Vec<Defect> {
         mode_told(node, &name, mode, table_of(dm, node), command, Some(hits(&state)))
     });
     let of_bcache = scene.nodes(&[NodeKind::Bcache]).filter_map(|(_, node)| {
-        let mode = bcache(node, "cache_mode")?;
+        let mode =
+            bcache(node, "cache_mode").filter(|_| bcache(node, "state") != Some(NO_CACHE))?;
         let file = format!("/sys/block/{}/bcache/cache_mode", node.name);
         let command = Some(format!("echo writeback > {}", word(&file)));
         mode_told(node, &node.name, mode, file, command, None)
@@ -207,7 +234,21 @@ pub(super) fn dirty_alone(scene: &Scene<'_>) -> Vec<Defect> {
         let seen = (file, format!("writeback, dirty data {dirty}"));
         alone(scene, node, &node.name, cache, (seen, Some(fix)))
     });
-    of_dm.chain(of_bcache).collect()
+    of_dm.chain(of_bcache).chain(of_writecache(scene)).collect()
+}
+
+/// dm-writecache always keeps what is new on its fast drive alone.
+fn of_writecache<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = Defect> + 'a {
+    devices(scene).filter_map(|(index, node, dm)| {
+        let line = dm::lines(&dm.table, "writecache").next()?;
+        let number = line.words.split_ascii_whitespace().nth(2)?;
+        let mut below = scene.below(index);
+        let cache = below.find(|(_, below)| below.devno.as_deref() == Some(number))?.0;
+        let name = volume_name(node, dm);
+        let fix = is_lvm(dm).then(|| format!("lvconvert --splitcache {}", word(&name)));
+        let seen = (table_of(dm, node), "writecache".to_owned());
+        alone(scene, node, &name, cache, (seen, fix))
+    })
 }
 
 fn alone(
@@ -247,9 +288,9 @@ fn alone(
     .advise("put the cache on a mirror of two drives with power loss protection");
     let defect = match fix {
         Some(command) => defect.command("or let writes wait for the slow drive", command),
-        None => {
-            defect.advise("or let writes wait for the slow drive: load a table with writethrough")
-        }
+        None => defect.advise(
+            "or let writes wait for the slow drive: load a table with writethrough, or without writecache",
+        ),
     };
     Some(
         defect

@@ -1,11 +1,12 @@
 //! Single layers: held back, broken, encrypted, protected, deduplicated.
 
-use super::{devices, status_of, table_of, volume_name};
+use super::{devices, is_lvm, status_of, table_of, volume_name};
 use crate::dm;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::format_size;
 use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::{DmFacts, Node};
 
 /// I/O to the device waits until somebody resumes it.
 pub(super) fn suspended(scene: &Scene<'_>) -> Vec<Defect> {
@@ -49,7 +50,7 @@ pub(super) fn error_target(scene: &Scene<'_>) -> Vec<Defect> {
                 return None;
             }
             let (name, bytes) = (volume_name(node, dm), errors.saturating_mul(dm::SECTOR_BYTES));
-            let fix = if super::is_lvm(dm) {
+            let fix = if is_lvm(dm) {
                 ("see which device is missing", format!("lvs -a -o +devices {}; pvs", word(&name)))
             } else {
                 ("see its table", table_of(dm, node))
@@ -146,37 +147,65 @@ pub(super) fn integrity_journal(scene: &Scene<'_>) -> Vec<Defect> {
         .filter_map(|(_, node, dm)| {
             let line = dm::lines(&dm.table, "integrity").next()?;
             let table = dm::integrity_table(line.words).filter(|table| table.mode == "J")?;
-            Some(
-                Defect::new(
-                    "dm-integrity-journal",
-                    Gravity::Low,
-                    Some(&node.key()),
-                    format!(
-                        "{} writes every block and its checksum to a journal first",
-                        volume_name(node, dm)
-                    ),
-                )
-                .seen(table_of(dm, node), format!("mode {} on {}", table.mode, table.device))
-                .because(
-                    "writes take twice the bandwidth of the drives; the journal is what \
-                    keeps data and checksums together over a crash",
-                )
-                .advise(
-                    "when a write that was cut by a crash may be recalculated instead, a \
-                    bitmap costs much less: integritysetup open --integrity-bitmap-mode, \
-                    lvchange --raidintegritymode bitmap (at creation)",
-                )
-                .risking(
-                    "with a bitmap, damage by a bad drive in the moments before a crash is \
-                    taken for good data",
-                )
-                .verified_by(format!(
-                    "fathom run seqwrite on a file of {} before and after",
-                    word(node.label())
-                )),
+            let defect = Defect::new(
+                "dm-integrity-journal",
+                Gravity::Low,
+                Some(&node.key()),
+                format!(
+                    "{} writes every block and its checksum to a journal first",
+                    volume_name(node, dm)
+                ),
             )
+            .seen(table_of(dm, node), format!("mode {} on {}", table.mode, table.device))
+            .because(
+                "writes take twice the bandwidth of the drives; the journal is what \
+                keeps data and checksums together over a crash",
+            );
+            Some(without_journal(defect, node, dm).verified_by(format!(
+                "fathom run seqwrite on a file of {} before and after",
+                word(node.label())
+            )))
         })
         .collect()
+}
+
+/// A bitmap in the place of the journal, by the tool that made the layer.
+fn without_journal(defect: Defect, node: &Node, dm: &DmFacts) -> Defect {
+    const RISK: &str =
+        "with a bitmap, damage by a bad drive in the moments before a crash is taken for good data";
+    let name = volume_name(node, dm);
+    if name.ends_with("_dif") {
+        return defect
+            .advise(
+                "cryptsetup has no bitmap for LUKS2; a container whose lost writes cost nothing \
+                may go without: cryptsetup refresh --integrity-no-journal with the options that it \
+                has already",
+            )
+            .risking("without a journal, what a crash cuts in the middle can no longer be read");
+    }
+    if !is_lvm(dm) {
+        return defect
+            .advise(
+                "when a write that was cut by a crash may be recalculated instead, a bitmap costs \
+                much less: integritysetup open --integrity-bitmap-mode, with the options that it \
+                was opened with",
+            )
+            .risking(RISK);
+    }
+    let volume = word(name.rsplit_once("_rimage_").map_or(name.as_str(), |(volume, _)| volume));
+    defect
+        .command(
+            "when a write that was cut by a crash may be recalculated instead, a bitmap costs much \
+            less: take the checksums off, and make them anew with one",
+            format!(
+                "lvconvert --raidintegrity n {volume} && \
+                lvconvert --raidintegrity y --raidintegritymode bitmap {volume}"
+            ),
+        )
+        .risking(format!(
+            "{RISK}; until the new checksums are complete (lvs -a -o +sync_percent) damage is not \
+            seen, and they take for good what is there"
+        ))
 }
 
 /// VDO promises more than it has, and stops when it has no more.

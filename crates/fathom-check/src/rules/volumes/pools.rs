@@ -29,7 +29,13 @@ const LARGE_POOL_BYTES: u64 = 1 << 40;
 const GROW_DATA: &str = "give it space: enlarge the device of its data, and load its table with the new length (dmsetup reload, suspend, resume), or let what made the pool do it";
 
 /// The same for its metadata.
-const GROW_METADATA: &str = "give it space now, while it works: enlarge the device of its metadata, and load its table again (dmsetup reload, suspend, resume)";
+const GROW_METADATA: &str = "enlarge the device of its metadata, and load its table again (dmsetup reload, suspend, resume)";
+
+/// What dm-thin uses of a device for metadata (`DM_SM_METADATA_MAX_BLOCKS`).
+const METADATA_BYTES_MAX: u64 = 255 * ((1 << 14) - 64) * 4096;
+
+/// Below this it is as large as it gets: LVM long stopped at 15.81 GiB.
+const METADATA_ROOM_BYTES_MIN: u64 = 128 << 20;
 
 /// Every pool that reports a state.
 fn pools<'a>(
@@ -104,7 +110,14 @@ pub(super) fn failed(scene: &Scene<'_>) -> Vec<Defect> {
                 let repair = format!("lvconvert --repair {quoted}");
                 let by_hand =
                     "repair into another device: thin_repair, from a copy of the metadata";
-                by_lvm(defect, dm, text, repair, by_hand)
+                let defect = by_lvm(defect, dm, text, repair, by_hand);
+                match status {
+                    PoolStatus::Works(state) if is_metadata_nearly_full(&state) => {
+                        let when = "once it works again, before anything else";
+                        grow_metadata(defect, dm, &state, &name, when)
+                    }
+                    _ => defect,
+                }
             };
             Some(
                 defect
@@ -221,15 +234,46 @@ fn group(name: &str) -> &str {
     name.split('/').next().unwrap_or(name)
 }
 
+fn is_metadata_nearly_full(state: &PoolState<'_>) -> bool {
+    state.metadata.share().is_some_and(|share| share >= NEARLY_FULL)
+}
+
+/// By half of what it has, as far as the kernel uses it.
+fn grow_metadata(
+    defect: Defect,
+    dm: &DmFacts,
+    state: &PoolState<'_>,
+    name: &str,
+    when: &str,
+) -> Defect {
+    let (_, total) = state.metadata_bytes();
+    let room = METADATA_BYTES_MAX.saturating_sub(total);
+    if room < METADATA_ROOM_BYTES_MIN {
+        return defect.advise(
+            "it has as much as the kernel can use (15.9 GiB): remove snapshots and volumes that can \
+            go, or move them to a new pool with larger chunks, which needs less",
+        );
+    }
+    let wanted = (total / 2).max(4 << 20);
+    let more = if wanted > room {
+        format!("{}M", room >> 20)
+    } else {
+        format_size(wanted).replace(' ', "").replace("iB", "")
+    };
+    let grow = format!("lvextend --poolmetadatasize +{more} {}", word(name));
+    let by_hand = format!("give it space {when}: {GROW_METADATA}");
+    by_lvm(defect, dm, &format!("give it space {when}"), grow, &by_hand)
+}
+
 /// A pool's metadata nears its end: worse than data, because it cannot be taken back.
 pub(super) fn metadata_full(scene: &Scene<'_>) -> Vec<Defect> {
     working(scene)
+        // Until it is repaired the kernel gives it nothing: that is told of the pool.
+        .filter(|(_, _, _, state)| state.mode != "ro" && !state.needs_check)
         .filter_map(|(_, node, dm, state)| {
             let share = state.metadata.share().filter(|&share| share >= NEARLY_FULL)?;
             let name = volume_name(node, dm);
             let (used, total) = state.metadata_bytes();
-            let size = format_size((total / 2).max(4 << 20));
-            let more = size.replace(' ', "").replace("iB", "");
             let defect = Defect::new(
                 "thin-pool-metadata-full",
                 if share >= FULL { Gravity::High } else { Gravity::Medium },
@@ -241,10 +285,8 @@ pub(super) fn metadata_full(scene: &Scene<'_>) -> Vec<Defect> {
                 "when it is full the pool turns read-only in the middle of whatever is \
                     written, and has to be repaired before it works again",
             );
-            let grow = format!("lvextend --poolmetadatasize +{more} {}", word(&name));
-            let text = "give it space now, while it works";
             Some(
-                by_lvm(defect, dm, text, grow, GROW_METADATA)
+                grow_metadata(defect, dm, &state, &name, "now, while it works")
                     .risking("none; the pool stays in use")
                     .verified_by(format!(
                         "{} shows more metadata blocks in all",

@@ -157,6 +157,25 @@ fn a_journal_of_checksums_is_told_a_bitmap_is_not() {
         );
         assert_eq!(bench.ask(layers::integrity_journal).len(), count, "{mode}");
     }
+    for (name, uuid, words) in [
+        ("safe", "CRYPT-INTEGRITY-x", "integritysetup open --integrity-bitmap-mode"),
+        ("home_dif", "CRYPT-SUBDEV-x", "cryptsetup refresh --integrity-no-journal"),
+        (
+            "vg-data_rimage_0",
+            "LVM-x",
+            "lvconvert --raidintegrity n vg/data && \
+            lvconvert --raidintegrity y --raidintegritymode bitmap vg/data",
+        ),
+    ] {
+        let mut bench = Bench::new();
+        let disk = bench.disk("sda");
+        let table = ["0 8 integrity 8:0 0 4 J 1 block_size:4096".to_owned()];
+        bench.dm("dm-0", name, uuid, &table, &[disk]);
+        let defect = bench.one(layers::integrity_journal);
+        let step = &defect.fix[0];
+        let told = step.command.as_deref().unwrap_or(&step.text);
+        assert!(told.contains(words), "{told}");
+    }
 }
 
 #[test]
@@ -215,6 +234,32 @@ fn pools_are_told_by_their_state_and_share() {
     let defect = bench.one(pools::metadata_full);
     assert_eq!(defect.gravity, Gravity::High);
     assert_eq!(defect.fix[0].command.as_deref(), Some("lvextend --poolmetadatasize +4M vg/pool"));
+    // What the kernel can use ends below 16 GiB: 3 GiB of 14 are left, and at 15.81 nothing.
+    for (total, command) in
+        [(12 * 262_144, Some("lvextend --poolmetadatasize +3968M vg/pool")), (4_145_152, None)]
+    {
+        let status = format!(
+            "0 1 thin-pool 0 {}/{total} 1/100 - rw discard_passdown queue_if_no_space - 9",
+            total - 1
+        );
+        let fix = pool(POOL_TABLE, &status).0.one(pools::metadata_full).fix;
+        assert_eq!(fix[0].command.as_deref(), command, "{fix:?}");
+        assert!(command.is_some() || fix[0].text.contains("a new pool with larger chunks"));
+    }
+    // One that has to be repaired gets none before.
+    for (mode, last) in [("ro", ""), ("ro", " needs_check")] {
+        let status = format!(
+            "0 1 thin-pool 0 2000/2048 1/100 - {mode} discard_passdown queue_if_no_space{last} - 9"
+        );
+        let (bench, _) = pool(POOL_TABLE, &status);
+        assert_eq!(bench.ask(pools::metadata_full), [], "{status}");
+        let fix = bench.one(pools::failed).fix;
+        let commands: Vec<_> = fix.iter().filter_map(|step| step.command.as_deref()).collect();
+        assert_eq!(
+            commands[1..],
+            ["lvconvert --repair vg/pool", "lvextend --poolmetadatasize +4M vg/pool"]
+        );
+    }
     let (bench, _) = pool(POOL_TABLE, "0 1 thin-pool Fail");
     assert!(bench.one(pools::failed).summary.contains("has failed"));
 }
@@ -348,6 +393,28 @@ fn a_cache_on_a_mirror_may_keep_writes_back() {
 }
 
 #[test]
+fn a_writecache_on_a_single_drive_is_told() {
+    for (uuid, command) in [("LVM-x", Some("lvconvert --splitcache vg/data")), ("", None)] {
+        let mut bench = Bench::new();
+        let (slow, fast) = (bench.disk("sda"), bench.ssd("sdb"));
+        let number = |bench: &mut Bench, index| bench.node(index).devno.clone().unwrap();
+        let (of_slow, of_fast) = (number(&mut bench, slow), number(&mut bench, fast));
+        let table = [format!("0 65536 writecache s {of_slow} {of_fast} 4096 0")];
+        let name = if uuid.is_empty() { "data" } else { "vg-data" };
+        bench.dm("dm-0", name, uuid, &table, &[slow, fast]);
+        let defect = bench.one(caches::dirty_alone);
+        assert_eq!(defect.concerns, ["/dev/sdb"]);
+        assert_eq!(defect.fix.last().and_then(|step| step.command.as_deref()), command);
+        let pair = bench.ssd("sdc");
+        let mirror = bench.md("md0", "raid1", &[fast, pair]);
+        let of_mirror = number(&mut bench, mirror);
+        bench.dm_of(2).table = vec![format!("0 65536 writecache s {of_slow} {of_mirror} 4096 0")];
+        bench.node(2).below = vec![slow, mirror];
+        assert_eq!(bench.ask(caches::dirty_alone), []);
+    }
+}
+
+#[test]
 fn bcache_is_told_by_mode_and_state() {
     let mut bench = Bench::new();
     let (slow, fast) = (bench.disk("sda"), bench.ssd("sdb"));
@@ -368,6 +435,20 @@ fn bcache_is_told_by_mode_and_state() {
     assert_eq!(set("[writethrough] writeback writearound none", "clean"), ["cache-not-writing"]);
     assert_eq!(set("writearound", "clean"), ["cache-not-writing"]);
     assert_eq!(set("writeback", "inconsistent"), ["cache-failed", "cache-dirty-alone"]);
+    assert_eq!(bench.one(caches::failed).gravity, Gravity::High);
+    // One that never had a cache, as the kernel's documentation recommends to begin.
+    let mut bench = Bench::new();
+    let slow = bench.disk("sda");
+    let bcache = bench.device(NodeKind::Bcache, "bcache0", TB, &[slow]);
+    bench.detail_of(bcache).bcache = vec![
+        ("cache_mode".into(), "[writethrough] writeback writearound none".into()),
+        ("state".into(), "no cache".into()),
+    ];
+    assert_eq!(bench.ids(RULES), ["cache-failed"], "it has no cache that could write");
+    let defect = bench.one(caches::failed);
+    assert_eq!((defect.gravity, defect.certainty), (Gravity::Low, Certainty::Possible));
+    let last = defect.fix.last().and_then(|step| step.command.as_deref());
+    assert_eq!(last, Some("echo SET_UUID > /sys/block/bcache0/bcache/attach"));
 }
 
 #[test]
