@@ -3,8 +3,8 @@
 use fathom_model::stack::Node;
 use fathom_model::stack::detail::{Content, LuksHeader, LvmHeader, MdSuperblock, PartitionTable};
 
-/// What lies on a device that nothing stands on; none where it was not read.
-pub(crate) fn words(node: &Node) -> Option<String> {
+/// What lies on a device that nothing stands on; none where it was not read. Whether that is mounted, only `knows_mounts` tells.
+pub(crate) fn words(node: &Node, knows_mounts: bool) -> Option<String> {
     let detail = node.details();
     let content = detail.content.as_ref()?;
     let mut words = Vec::new();
@@ -12,7 +12,7 @@ pub(crate) fn words(node: &Node) -> Option<String> {
     words.extend(content.lvm.as_ref().map(lvm));
     words.extend(content.luks.as_ref().map(luks));
     words.extend(content.bcache.as_ref().map(|bcache| format!("bcache {} device", bcache.kind)));
-    words.extend(content.filesystem.as_ref().map(|fs| filesystem(&fs.fs_type, node)));
+    words.extend(content.filesystem.as_ref().map(|fs| filesystem(&fs.fs_type, node, knows_mounts)));
     words.extend(content.other.iter().map(|other| match other.strip_suffix("_raid_member") {
         Some(kind) => format!("member of an array ({kind})"),
         None => other.replace('_', " "),
@@ -45,8 +45,9 @@ fn luks(luks: &LuksHeader) -> String {
     format!("LUKS{} container, closed", luks.version)
 }
 
-fn filesystem(kind: &str, node: &Node) -> String {
+fn filesystem(kind: &str, node: &Node, knows_mounts: bool) -> String {
     match node.mounted_at.as_slice() {
+        [] if !knows_mounts => format!("{kind}; whether it is mounted is not known"),
         [] => format!("{kind}, not mounted"),
         points => format!("{kind}, mounted at {}", points.join(", ")),
     }
@@ -74,12 +75,12 @@ mod tests {
         let mut node = Node::new(NodeKind::Disk, "sda");
         let detail = node.detail.get_or_insert_default();
         (detail.content, detail.table) = (Some(content), table);
-        words(&node)
+        words(&node, true)
     }
 
     #[test]
     fn what_lies_there_is_said() {
-        assert_eq!(words(&Node::new(NodeKind::Disk, "sda")), None, "not read");
+        assert_eq!(words(&Node::new(NodeKind::Disk, "sda"), true), None, "not read");
         let text = of(Content::default(), None);
         assert_eq!(text.as_deref(), Some("holds nothing that is known"));
         let md = MdSuperblock {
@@ -97,6 +98,12 @@ mod tests {
         let fs = FsSuperblock { fs_type: "xfs".into(), ..FsSuperblock::default() };
         let text = of(Content { filesystem: Some(fs), ..Content::default() }, None);
         assert_eq!(text.as_deref(), Some("holds xfs, not mounted"));
+        let fs = FsSuperblock { fs_type: "xfs".into(), ..FsSuperblock::default() };
+        let mut node = Node::new(NodeKind::Disk, "sda");
+        let content = Content { filesystem: Some(fs), ..Content::default() };
+        node.detail.get_or_insert_default().content = Some(content);
+        let text = words(&node, false);
+        assert_eq!(text.as_deref(), Some("holds xfs; whether it is mounted is not known"));
         let other = vec!["swap".to_owned(), "isw_raid_member".to_owned()];
         let text = of(Content { other, ..Content::default() }, None);
         assert_eq!(text.as_deref(), Some("holds swap, member of an array (isw)"));

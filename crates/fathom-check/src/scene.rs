@@ -1,9 +1,15 @@
 //! A snapshot with what rules ask for again and again worked out once.
 
-use fathom_model::snapshot::{Machine, Measured, Reached, Snapshot};
+use fathom_model::snapshot::{MOUNTS_FILE, Machine, Measured, Reached, Snapshot};
 use fathom_model::stack::{Node, NodeKind, QueueFacts};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// See [`Scene::knows_mounts`].
+#[must_use]
+pub fn knows_mounts(snapshot: &Snapshot) -> bool {
+    snapshot.unread.iter().all(|unread| unread.what != MOUNTS_FILE)
+}
 
 /// A snapshot, ready to be asked.
 pub struct Scene<'a> {
@@ -96,6 +102,12 @@ impl<'a> Scene<'a> {
         !self.above[index].is_empty()
             || !self.node(index).mounted_at.is_empty()
             || self.swaps.contains(&index)
+    }
+
+    /// True when it was seen what is mounted: only then does it mean anything that something is not.
+    #[must_use]
+    pub fn knows_mounts(&self) -> bool {
+        knows_mounts(self.snapshot)
     }
 
     /// The request queue that serves a device: its own, or that of a partition's disk.

@@ -9,7 +9,7 @@ use fathom_model::stack::{DriveFacts, MountFacts, Node, NodeKind, Stack};
 /// The stack as an indented tree, one line per layer; what is reached a second time is only named.
 #[must_use]
 pub fn tree(stack: &Stack) -> Vec<String> {
-    forest(stack, &[stack.top]).into_iter().map(|line| line.text).collect()
+    forest(stack, &[stack.top], true).into_iter().map(|line| line.text).collect()
 }
 
 /// A line of a tree.
@@ -25,9 +25,10 @@ pub struct Line {
     pub text: String,
 }
 
-/// Several tops and all below them, one line per layer; what is reached a second time is only named.
+/// Several tops and all below them, one line per layer; what is reached a second time is only named. `knows_mounts` where it was
+/// seen what is mounted, see [`crate::Scene::knows_mounts`].
 #[must_use]
-pub fn forest(stack: &Stack, tops: &[usize]) -> Vec<Line> {
+pub fn forest(stack: &Stack, tops: &[usize], knows_mounts: bool) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut printed = vec![false; stack.nodes.len()];
     // Its own list of what is to come: a chain of devices may be deeper than a stack of calls.
@@ -42,7 +43,7 @@ pub fn forest(stack: &Stack, tops: &[usize]) -> Vec<Line> {
             let mut parts = vec![heading(stack, node)];
             parts.extend(details(node));
             if depth == 0 && node.devno.is_some() {
-                parts.extend(content::words(node));
+                parts.extend(content::words(node, knows_mounts));
             }
             pending.extend(node.below.iter().rev().map(|&below| (below, depth + 1)));
             format!("{indent}{}", parts.join("  "))

@@ -36,7 +36,7 @@ fn judged(snapshot: &Snapshot) -> String {
         top: 0,
     };
     let mut text = String::new();
-    for line in fathom_check::forest(&stack, &fathom_check::ordered_tops(snapshot)) {
+    for line in fathom_check::forest(&stack, &fathom_check::ordered_tops(snapshot), true) {
         let _ = writeln!(text, "{}", line.text);
     }
     text.push('\n');

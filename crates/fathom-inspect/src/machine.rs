@@ -20,7 +20,7 @@ use crate::links::Links;
 use crate::parallel;
 use crate::paths;
 use crate::stack;
-use fathom_model::snapshot::{Machine, Unread};
+use fathom_model::snapshot::{MOUNTS_FILE, Machine, Unread};
 use fathom_model::stack::{Detail, Node, NodeKind};
 use fathom_model::system::StorageHost;
 use fathom_sys::mounts::Mount;
@@ -77,9 +77,16 @@ pub fn scan_untouched(
     if targets.is_empty() {
         unread = whole::enter(root, &mut builder);
     }
+    if builder.mounts.is_empty() {
+        let why = "unreadable: it lists no mounts".to_owned();
+        unread.push(Unread { what: MOUNTS_FILE.to_owned(), why });
+    }
     for target in targets {
         let resolved = paths::resolved(root, target)?;
         stack::enter(&mut builder, root, &resolved)?;
+        if let Some(disk) = stack::target_device(root, &resolved)? {
+            enter_partitions(&mut builder, &disk);
+        }
     }
     builder.break_circles();
     let Builder { nodes, devices, filesystems, details, spaces, .. } = builder;
@@ -99,6 +106,17 @@ pub fn scan_untouched(
     let unread: BTreeSet<Unread> = look.unread.into_iter().collect();
     let machine = Machine { nodes: look.nodes, tops };
     Ok(Scan { machine, hosts, unread: unread.into_iter().collect() })
+}
+
+/// What a disk holds is on its partitions, also those that device-mapper makes of its table (kpartx).
+fn enter_partitions(builder: &mut Builder, disk: &BlockDir) {
+    let is_mapped =
+        |holder: &BlockDir| holder.text("dm/uuid").is_some_and(|uuid| uuid.starts_with("part"));
+    let mapped = disk.holders().into_iter().filter(is_mapped);
+    for partition in disk.partitions().into_iter().chain(mapped) {
+        let index = builder.block(&partition);
+        builder.nodes[index].mounted_at = builder.mounted_above(&partition);
+    }
 }
 
 /// The indexes of the nodes that nothing stands on.

@@ -93,6 +93,9 @@ pub struct Machine {
     pub tops: Vec<usize>,
 }
 
+/// What [`Unread`] calls the list of mounts: without it nobody can say that something is not mounted.
+pub const MOUNTS_FILE: &str = "/proc/self/mountinfo";
+
 impl Machine {
     /// The nodes directly below.
     pub fn below<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> + 'a {

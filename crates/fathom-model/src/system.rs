@@ -237,6 +237,8 @@ pub struct FstabEntry {
     pub fs_type: String,
     /// Options.
     pub options: Vec<String>,
+    /// Whether and in which order it is checked at boot; 0 not at all.
+    pub pass: u32,
 }
 
 /// A limit or weight of a control group on I/O.

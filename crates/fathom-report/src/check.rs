@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[must_use]
 pub fn tree_text(snapshot: Snapshot, defects: &[Defect]) -> String {
     let tops = fathom_check::ordered_tops(&snapshot);
+    let knows_mounts = fathom_check::scene::knows_mounts(&snapshot);
     let Snapshot { machine, system, .. } = snapshot;
     let marks = marks(&machine, defects);
     let by_key = machine.by_key();
@@ -22,7 +23,7 @@ pub fn tree_text(snapshot: Snapshot, defects: &[Defect]) -> String {
     let nodes = machine.nodes;
     let stack = Stack { path: String::new(), resolved_path: String::new(), nodes, top: 0 };
     let mut out = String::new();
-    for line in fathom_check::forest(&stack, &tops) {
+    for line in fathom_check::forest(&stack, &tops, knows_mounts) {
         let mark =
             marks.get(&line.node).filter(|_| !line.again).map_or("", |gravity| mark(*gravity));
         let is_swap = !line.again && swaps.contains(&line.node);

@@ -394,6 +394,7 @@ fn fstab(bench: &mut Bench, source: &str, mount_point: &str, fs_type: &str) {
         mount_point: mount_point.into(),
         fs_type: fs_type.into(),
         options: vec!["defaults".into()],
+        pass: 0,
     });
 }
 

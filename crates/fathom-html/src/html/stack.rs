@@ -9,7 +9,7 @@ use std::fmt::Write;
 const BOXES_MAX: usize = 200;
 
 pub(super) fn push(out: &mut String, stack: &Stack) {
-    let lines = forest(stack, &[stack.top]);
+    let lines = forest(stack, &[stack.top], true);
     if lines.is_empty() {
         return;
     }

@@ -46,6 +46,8 @@ pub fn ext(source: &(impl ReadAt + ?Sized)) -> Found<FsSuperblock> {
         errors: Some(u64::from(sb.le32(0x194))),
         made_at_unix_s: Some(i64::from(sb.le32(0x108))).filter(|&s| s > 0),
         mounts: Some((u64::from(sb.le16(0x34)), i64::from(sb.le16(0x36) as i16))),
+        checked_at_unix_s: Some(i64::from(sb.le32(0x40))),
+        check_interval_s: Some(u64::from(sb.le32(0x44))),
         ..FsSuperblock::default()
     }))
 }

@@ -37,6 +37,8 @@ fn ext4() -> Vec<u8> {
     put(&mut sb, 0x28, &8192u32.to_le_bytes());
     put(&mut sb, 0x34, &[3, 0, 0xff, 0xff]);
     put(&mut sb, 0x38, &[0x53, 0xef, 1, 0]);
+    put(&mut sb, 0x40, &1_700_000_000u32.to_le_bytes());
+    put(&mut sb, 0x44, &86400u32.to_le_bytes());
     put(&mut sb, 0x4c, &1u32.to_le_bytes());
     put(&mut sb, 0x5c, &[4, 0, 0, 0, 0x46, 0, 0, 0, 0, 4, 0, 0]);
     put(&mut sb, 0x68, &[7; 16]);
@@ -55,6 +57,7 @@ fn ext4_and_its_contradictions() {
     assert_eq!(found.stripe_unit_bytes.zip(found.stripe_width_bytes), Some((524_288, 1_572_864)));
     assert_eq!((found.size_bytes, found.groups), (Some(1 << 30), Some(8)));
     assert_eq!((found.state.as_deref(), found.mounts), (Some("needs recovery"), Some((3, -1))));
+    assert_eq!(found.checked_at_unix_s.zip(found.check_interval_s), Some((1_700_000_000, 86400)));
     let mut flipped = good.clone();
     flipped[1024 + 0x100] ^= 1;
     assert_eq!(content(&flipped).damaged, ["ext superblock: its checksum is wrong"]);

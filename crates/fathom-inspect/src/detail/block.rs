@@ -133,6 +133,7 @@ pub(crate) fn read(known: &Known<'_>, device: &BlockDir, node: &Node) -> Found {
         reader.unread.push(unread(&device.dir().join("size"), &error));
     }
     if let Some(queue) = &node.queue {
+        reader.numbers_of_queue(queue);
         detail.queue = reader.queue(queue);
         detail.scheduler = reader.values("queue/iosched", |_| true);
         detail.queue_cpus = queue_cpus(device);
@@ -166,6 +167,44 @@ impl Reader<'_> {
         let found = self.device.attributes(dir, wanted);
         self.unread.extend(found.unread.iter().map(|(path, error)| unread(path, error)));
         found.values
+    }
+
+    /// What is there and makes no sense is not the same as what is not there.
+    fn numbers_of_queue(&mut self, facts: &QueueFacts) {
+        let numbers = [
+            ("logical_block_size", facts.logical_block_bytes),
+            ("physical_block_size", facts.physical_block_bytes),
+            ("minimum_io_size", facts.minimum_io_bytes),
+            ("optimal_io_size", facts.optimal_io_bytes),
+            ("max_sectors_kb", facts.max_sectors_kib),
+            ("max_hw_sectors_kb", facts.max_hw_sectors_kib),
+            ("nr_requests", facts.requests),
+            ("read_ahead_kb", facts.read_ahead_kib),
+            ("discard_granularity", facts.discard_granularity_bytes),
+            ("discard_max_bytes", facts.discard_max_bytes),
+            ("nomerges", facts.nomerges),
+            ("rq_affinity", facts.rq_affinity),
+            ("rotational", facts.rotational.map(u64::from)),
+        ];
+        self.nonsense("queue", &numbers);
+        if facts.scheduler.is_none() && self.device.has("queue/scheduler") {
+            let text = self.device.text("queue/scheduler");
+            // Devices without requests of their own have none to choose from.
+            if text.as_deref() != Some("none") {
+                self.nonsense("queue", &[("scheduler", None)]);
+            }
+        }
+    }
+
+    /// Tells each attribute without a value whose file is there.
+    fn nonsense(&mut self, dir: &str, values: &[(&str, Option<u64>)]) {
+        for (name, _) in values.iter().filter(|(_, value)| value.is_none()) {
+            let path = Path::new(dir).join(name);
+            if self.device.has(&path) {
+                let error = std::io::Error::other("what it holds makes no sense");
+                self.unread.push(unread(&self.device.dir().join(path), &error));
+            }
+        }
     }
 
     fn queue(&mut self, facts: &QueueFacts) -> Vec<(String, String)> {

@@ -15,16 +15,15 @@ use fathom_sys::sysroot::SysRoot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+/// Where the kernel lists block devices.
+const BLOCK_DEVICES: &str = "sys/class/block";
+
 /// Enters all, and says what could not be read.
 pub(super) fn enter(root: &SysRoot, builder: &mut Builder) -> Vec<Unread> {
     let (others, refused) = mounts::other_namespaces(root);
     let everywhere = builder.mounts.iter().chain(others.iter().flat_map(|other| &other.mounts));
     let numbers: BTreeSet<DevNo> = everywhere.map(|mount| mount.devno).collect();
     let mut unread = enter_devices(root, builder, &numbers);
-    if builder.mounts.is_empty() {
-        let what = "/proc/self/mountinfo".to_owned();
-        unread.push(Unread { what, why: "unreadable: it lists no mounts".to_owned() });
-    }
     if refused > 0 {
         let what = format!("mounts of {refused} processes");
         unread.push(Unread { what, why: "no permission".to_owned() });
@@ -69,7 +68,7 @@ impl Place {
 /// Enters every block device that has a size or a use; `mounted` are the numbers of mounted filesystems.
 fn enter_devices(root: &SysRoot, builder: &mut Builder, mounted: &BTreeSet<DevNo>) -> Vec<Unread> {
     let swaps = mounts::swap_areas(root);
-    let names = root.names("sys/class/block");
+    let names = root.names(BLOCK_DEVICES);
     let numbered = by_name(root);
     let known = Known::new(root, builder.links);
     // All that sysfs says of a device is read while its directory is open.
@@ -82,6 +81,11 @@ fn enter_devices(root: &SysRoot, builder: &mut Builder, mounted: &BTreeSet<DevNo
         Some((device.released(), Box::new(node), details))
     });
     let mut unread = Vec::new();
+    if names.is_empty() && !root.exists(BLOCK_DEVICES) {
+        let what = format!("/{BLOCK_DEVICES}");
+        let why = "not there, so no block device is seen: is sysfs mounted?".to_owned();
+        unread.push(Unread { what, why });
+    }
     let mut entered = Vec::new();
     for (name, found) in names.iter().zip(found) {
         match found {

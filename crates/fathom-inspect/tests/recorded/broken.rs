@@ -127,14 +127,21 @@ fn what_cannot_be_read_is_listed() {
     let queue = "sys/devices/pci0000:00/0000:00:02.0/virtio1/block/vda";
     tree.put(format!("{queue}/queue/max_segments"), vec![b'1'; 100_000]);
     tree.put(format!("{queue}/size"), "many\n");
+    tree.put(format!("{queue}/queue/physical_block_size"), vec![0xff, 0xfe, 0, b'x']);
+    tree.put(format!("{queue}/queue/read_ahead_kb"), "999999999999999999999999\n");
+    tree.put(format!("{queue}/queue/scheduler"), "rubbish\n");
     let scan = scan(&tree.root(), &[]).unwrap();
     let told: Vec<String> =
         scan.unread.iter().map(|unread| format!("{}: {}", unread.what, unread.why)).collect();
+    let no_sense = "unreadable: what it holds makes no sense";
     assert_eq!(
         told,
         [
             "/sys/class/block/sdz: vanished".to_owned(),
             format!("/{queue}/queue/max_segments: unreadable: far too long for what it should be"),
+            format!("/{queue}/queue/physical_block_size: {no_sense}"),
+            format!("/{queue}/queue/read_ahead_kb: {no_sense}"),
+            format!("/{queue}/queue/scheduler: {no_sense}"),
             format!("/{queue}/size: unreadable: no size in it"),
         ]
     );

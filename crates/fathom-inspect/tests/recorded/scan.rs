@@ -2,7 +2,7 @@
 
 use crate::machines;
 use fathom_inspect::{Scan, scan};
-use fathom_model::snapshot::{Machine, Unread};
+use fathom_model::snapshot::{MOUNTS_FILE, Machine, Unread};
 use fathom_model::stack::{Detail, Node, NodeKind};
 use fathom_testkit::Tree;
 use std::collections::BTreeSet;
@@ -103,6 +103,59 @@ fn targets_narrow_the_look() {
     assert_eq!(tops(&shared), ["/srv/data"]);
     let missing = Tree::of_text("[proc]\nx = y\n");
     assert!(scan_error(&missing).contains("no mount holds it"));
+}
+
+/// Of a disk that is named its partitions are looked at too: what it holds is there.
+#[test]
+fn a_disk_brings_its_partitions() {
+    let machine = machines::card_and_share();
+    let scan = look_at(&machine, &["/dev/mmcblk0"]);
+    assert_eq!(tops(&scan), ["/dev/mmcblk0p2"]);
+    assert_eq!(below(&scan, "/dev/mmcblk0p2"), ["/dev/mmcblk0"]);
+    assert_eq!(node(&scan, "/dev/mmcblk0p2").mounted_at, ["/"]);
+    assert_eq!(all_keys(&look_at(&machine, &["/dev/mmcblk0p2"])).len(), 2);
+    // Those that device-mapper makes of a table too, and nothing else that stands on it.
+    let mapped = "
+[proc/self]
+mountinfo = 27 1 254:2 / / rw - ext4 /dev/mapper/disk-part1 rw
+[sys/devices/virtual/block/dm-0]
+dev = 254:0
+size = 62333952
+dm/name = disk
+dm/uuid = mpath-3600
+holders/dm-1 -> ../../dm-1
+holders/dm-2 -> ../../dm-2
+[sys/devices/virtual/block/dm-1]
+dev = 254:1
+size = 2048
+dm/name = vg-lv
+dm/uuid = LVM-x
+slaves/dm-0 -> ../../dm-0
+[sys/devices/virtual/block/dm-2]
+dev = 254:2
+size = 2048
+dm/name = disk-part1
+dm/uuid = part1-mpath-3600
+slaves/dm-0 -> ../../dm-0
+";
+    let scan = look_at(mapped, &["/dev/dm-0"]);
+    assert_eq!(tops(&scan), ["/dev/dm-2"]);
+    assert_eq!(below(&scan, "/dev/dm-2"), ["/dev/dm-0"]);
+}
+
+#[test]
+fn what_lists_devices_and_mounts_is_told_when_it_is_not_there() {
+    let told = |text: &str| -> Vec<String> {
+        let scan = look(text);
+        scan.unread.iter().map(|unread| unread.what.clone()).collect()
+    };
+    assert_eq!(told(&machines::card_and_share()), [""; 0]);
+    let mounts = "[proc/self]\nmountinfo = 27 1 254:0 / / rw - ext4 /dev/vda rw\n";
+    assert_eq!(told(mounts), ["/sys/class/block"]);
+    let devices = "[sys/class/block]\n";
+    assert_eq!(told(devices), [MOUNTS_FILE]);
+    let named = look_at(&machines::card_and_share().replace("mountinfo", "x"), &["/dev/mmcblk0"]);
+    assert_eq!(named.unread[0].what, MOUNTS_FILE);
 }
 
 fn scan_error(tree: &Tree) -> String {

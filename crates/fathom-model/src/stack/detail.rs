@@ -196,6 +196,10 @@ pub struct FsSuperblock {
     pub made_at_unix_s: Option<i64>,
     /// ext: mount count since the last check and the limit; -1 is no limit.
     pub mounts: Option<(u64, i64)>,
+    /// ext: when it was last checked, seconds since 1970.
+    pub checked_at_unix_s: Option<i64>,
+    /// ext: seconds after which the next check is due; 0 never.
+    pub check_interval_s: Option<u64>,
 }
 
 /// An md superblock on a member.

@@ -6,7 +6,7 @@ use crate::rules::vendor::is_raid_volume;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
-use fathom_model::stack::FsFacts;
+use fathom_model::stack::{FsFacts, Node};
 
 /// No flushes on a drive whose cache forgets.
 pub(super) fn barriers_off(scene: &Scene<'_>) -> Vec<Defect> {
@@ -104,21 +104,31 @@ pub(super) fn journal_same_spindle(scene: &Scene<'_>) -> Vec<Defect> {
             )
             .advise(
                 "put the journal on another drive, best one without heads and with power loss \
-                protection, or inside the filesystem",
+                protection; that of ext4 may also go inside the filesystem",
             );
-            let defect = move_journal(defect, m.fs, &word(device.label()));
             let place = word(&m.mount.mount_point);
+            let defect = move_journal(defect, m.fs, [device, other].map(Node::label), &place);
             Some(defect.verified_by(format!("fathom run commit {place} before and after")))
         })
         .collect()
 }
 
-/// How a journal gets back into its filesystem; XFS never moves its log.
-fn move_journal(defect: Defect, fs: &FsFacts, device: &str) -> Defect {
+/// How a journal gets away from its data: the superblock of XFS does not say where its log lies, that of ext4 does.
+fn move_journal(defect: Defect, fs: &FsFacts, [device, log]: [&str; 2], place: &str) -> Defect {
+    let (device, log) = (word(device), word(log));
     if !fs.fs_type.starts_with("ext") {
         return defect
-            .advise("XFS keeps its log where mkfs.xfs put it: make it anew (that destroys what is on it: copy that elsewhere first, and back)")
-            .risking("making it anew destroys what is on it");
+            .command(
+                "unmounted: copy the log of XFS to a device on another drive that is at least as \
+                large and holds nothing that is needed",
+                format!("umount {place} && dd if={log} of=/dev/NEW bs=1M conv=fsync"),
+            )
+            .command(
+                "mount it with that one and the options that it has already, and change logdev in \
+                /etc/fstab (into the filesystem itself a log only gets by making that anew)",
+                format!("mount -o logdev=/dev/NEW {device} {place}"),
+            )
+            .risking("dd overwrites the new device; once mounted with that, the old log is stale");
     }
     defect
         .command("unmounted: take the journal away", format!("tune2fs -O ^has_journal {device}"))
@@ -283,7 +293,9 @@ pub(super) fn strict_atime(scene: &Scene<'_>) -> Vec<Defect> {
         let options = &m.mount.options;
         // The kernel shows the absence of relatime and noatime, not the word.
         let has = |word: &str| options.iter().any(|option| option == word);
-        m.is_writable() && !options.is_empty() && !has("relatime") && !has("noatime")
+        // With lazytime the times stay in memory.
+        let is_lazy = m.mount.has_option("lazytime");
+        m.is_writable() && !options.is_empty() && !has("relatime") && !has("noatime") && !is_lazy
     };
     let found = all.iter().filter(is_strict);
     found

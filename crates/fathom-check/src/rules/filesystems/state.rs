@@ -2,11 +2,13 @@
 
 use super::{Mounted, mounted};
 use crate::conditions;
+use crate::rules::shared::mount_points;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::Node;
 use fathom_model::stack::detail::FsSuperblock;
+use fathom_model::system::FstabEntry;
 
 /// Errors that a filesystem has counted.
 pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
@@ -19,12 +21,21 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
                 "filesystem-errors",
                 Gravity::High,
                 Some(&m.node.key()),
-                format!("{} at {place} has counted {errors} errors", m.fs.fs_type),
+                format!(
+                    "{} at {place} has counted {errors} error{}",
+                    m.fs.fs_type,
+                    if errors == 1 { "" } else { "s" }
+                ),
             )
-            .because(
+            .because(format!(
                 "reads or writes of it have failed, or what was read made no sense: files \
-                or its own tables may be damaged, and it may turn read-only at any time",
-            );
+                or its own tables may be damaged, and {}",
+                if m.is_writable() && stopped(m).is_none() {
+                    "it may turn read-only at any time"
+                } else {
+                    "it takes no writes now"
+                }
+            ));
             let btrfs = m.fs.fs_type == "btrfs";
             let check = if m.fs.fs_type == "xfs" { "xfs_repair -n" } else { "e2fsck -f" };
             let defect = if btrfs {
@@ -54,16 +65,7 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
                         failing drive does harm",
                     )
             };
-            let defect = match (btrfs, place.as_str()) {
-                (true, _) => defect,
-                (_, "/") => {
-                    defect.advise(format!("then check it from a rescue system: {check} {device}"))
-                }
-                _ => defect.command(
-                    "then check it",
-                    format!("umount {} && {check} {device}", word(place)),
-                ),
-            };
+            let defect = if btrfs { defect } else { check_unmounted(defect, m, check, &device) };
             Some(
                 defect
                     .risking(
@@ -78,6 +80,16 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
             )
         })
         .collect()
+}
+
+/// The check that mends it, which `/` gets from elsewhere.
+fn check_unmounted(defect: Defect, m: &Mounted<'_>, check: &str, device: &str) -> Defect {
+    match m.mount.mount_point.as_str() {
+        "/" => defect.advise(format!("then check it from a rescue system: {check} {device}")),
+        place => {
+            defect.command("then check it", format!("umount {} && {check} {device}", word(place)))
+        }
+    }
 }
 
 /// The device that a filesystem lies on, as a word of a command.
@@ -98,72 +110,88 @@ fn check_unchanged(fs_type: &str, device: &str) -> String {
     }
 }
 
+/// The word by which the kernel says that it lets nothing be written any more, whatever the mount was to be: since 6.12 ext4
+/// keeps `rw` beside it.
+fn stopped(m: &Mounted<'_>) -> Option<&'static str> {
+    ["emergency_ro", "shutdown"].into_iter().find(|word| m.mount.has_option(word))
+}
+
 /// Mounted read-only although fstab says nothing of it.
 pub(super) fn turned_read_only(scene: &Scene<'_>) -> Vec<Defect> {
     let fstab = &scene.snapshot.system.configuration.fstab;
     let all = mounted(scene);
     all.iter()
-        .filter(|m| {
-            // Since 6.12 ext4 keeps `rw` and says the rest in a word of its own.
-            let own_words = m.mount.has_option("emergency_ro") || m.mount.has_option("shutdown");
-            own_words || m.mount.super_options.iter().any(|option| option == "ro")
-        })
         .filter_map(|m| {
+            let by_itself = stopped(m);
+            let is_read_only = m.mount.super_options.iter().any(|option| option == "ro");
+            // Of `ro` alone only fstab says whether somebody wanted it.
             let entry = fstab.iter().find(|entry| {
                 entry.mount_point == m.mount.mount_point && entry.fs_type == m.fs.fs_type
-            })?;
-            if entry
-                .options
-                .iter()
-                .any(|option| matches!(option.as_str(), "ro" | "noauto" | "user" | "users"))
-            {
+            });
+            let is_wanted =
+                |option: &String| matches!(option.as_str(), "ro" | "noauto" | "user" | "users");
+            let entry = entry.filter(|entry| !entry.options.iter().any(is_wanted));
+            if by_itself.is_none() && (!is_read_only || entry.is_none()) {
                 return None;
             }
-            let counted = m.fs.errors_count.is_some_and(|errors| errors > 0);
+            let counted = by_itself.is_some() || m.fs.errors_count.is_some_and(|errors| errors > 0);
             let place = &m.mount.mount_point;
-            let check = check_unchanged(&m.fs.fs_type, &device_label(scene, m.index));
             let defect = Defect::new(
                 "remounted-read-only",
                 Gravity::High,
                 Some(&m.node.key()),
-                format!(
-                    "{} at {place} is read-only, but fstab mounts it for writing",
-                    m.fs.fs_type
-                ),
+                match by_itself {
+                    Some(word) => {
+                        format!("{} at {place} takes no writes any more ({word})", m.fs.fs_type)
+                    }
+                    None => format!(
+                        "{} at {place} is read-only, but fstab mounts it for writing",
+                        m.fs.fs_type
+                    ),
+                },
             )
             .sure(if counted { Certainty::Certain } else { Certainty::Likely })
-            .seen(m.options_file(), "ro")
-            .seen("/etc/fstab", entry.options.join(","))
-            .because(
-                "a filesystem that meets errors in its own tables stops writing; \
-                    programs that write there fail",
-            )
-            .command(
-                "see what happened",
-                format!("dmesg -T | grep -iE '{}|I/O error|remount'", m.fs.fs_type),
-            )
-            .advise("look at the drives under it: smartctl -x");
-            let defect = if place == "/" {
-                defect.advise(format!("then check it from a rescue system: {check}"))
-            } else {
-                defect.command(
-                    "then look without changing anything",
-                    format!("umount {} && {check}", word(place)),
-                )
+            .seen(m.options_file(), by_itself.unwrap_or("ro"));
+            let defect = match entry {
+                Some(entry) => defect.seen("/etc/fstab", entry.options.join(",")),
+                None => defect,
             };
-            Some(
-                defect
-                    .risking("mounting it for writing without a check spreads the damage")
-                    .verified_by("it is mounted rw again and the kernel's log stays quiet"),
-            )
+            Some(find_out_and_check(scene, m, defect))
         })
         .collect()
+}
+
+fn find_out_and_check(scene: &Scene<'_>, m: &Mounted<'_>, defect: Defect) -> Defect {
+    let check = check_unchanged(&m.fs.fs_type, &device_label(scene, m.index));
+    let defect = defect
+        .because(
+            "a filesystem that meets errors in its own tables stops writing; programs that write \
+            there fail",
+        )
+        .command(
+            "see what happened",
+            format!("dmesg -T | grep -iE '{}|I/O error|remount'", m.fs.fs_type),
+        )
+        .advise("look at the drives under it: smartctl -x");
+    let defect = match m.mount.mount_point.as_str() {
+        "/" => defect.advise(format!("then check it from a rescue system: {check}")),
+        place => defect.command(
+            "then look without changing anything",
+            format!("umount {} && {check}", word(place)),
+        ),
+    };
+    defect
+        .risking("mounting it for writing without a check spreads the damage")
+        .verified_by("it is mounted rw again and the kernel's log stays quiet")
 }
 
 /// Superblocks of filesystems that nobody has mounted, nor opened: virtual machines have theirs on volumes of this one.
 fn unmounted<'a>(scene: &Scene<'a>) -> Vec<(&'a Node, &'a FsSuperblock)> {
     let all = scene.nodes(&[]).filter(|&(index, node)| {
-        node.devno.is_some() && !scene.in_use(index) && node.details().opened != Some(true)
+        scene.knows_mounts()
+            && node.devno.is_some()
+            && !scene.in_use(index)
+            && node.details().opened != Some(true)
     });
     all.filter_map(|(_, node)| Some((node, node.details().content.as_ref()?.filesystem.as_ref()?)))
         .collect()
@@ -256,31 +284,23 @@ fn put_away(defect: Defect, node: &Node, sb: &FsSuperblock, damaged: bool) -> De
         ))
 }
 
-/// Mounted so often since the last check that the next boot makes one.
+/// Mounted so often, or for so long, since the last check that the next boot makes one.
 pub(super) fn check_due(scene: &Scene<'_>) -> Vec<Defect> {
-    let all = scene.nodes(&[]).filter_map(|(_, node)| {
-        Some((node, node.details().content.as_ref()?.filesystem.as_ref()?))
+    let all = scene.nodes(&[]).filter_map(|(index, node)| {
+        let sb = node.details().content.as_ref()?.filesystem.as_ref()?;
+        is_checked_at_boot(scene, index, sb).then_some((node, sb))
     });
     all.filter_map(|(node, sb)| {
-        let (count, limit) = sb.mounts?;
-        let limit = u64::try_from(limit).ok().filter(|&limit| limit > 0 && count >= limit)?;
+        let (words, seen) = due(sb, scene.snapshot.made_at_unix_s)?;
         let path = word(node.label());
         Some(
             Defect::new(
                 "filesystem-check-due",
                 Gravity::Low,
                 Some(&node.key()),
-                format!(
-                    "{} on {} was mounted {count} times since its last check; from {limit} \
-                    on the boot checks it",
-                    sb.fs_type,
-                    node.label()
-                ),
+                format!("{} on {} {words} the boot checks it", sb.fs_type, node.label()),
             )
-            .seen(
-                format!("superblock of {}", node.label()),
-                format!("mount count {count}, limit {limit}"),
-            )
+            .seen(format!("superblock of {}", node.label()), seen)
             .because(
                 "the next start of the machine takes minutes to hours longer, at a moment \
                 that nobody chose",
@@ -295,11 +315,56 @@ pub(super) fn check_due(scene: &Scene<'_>) -> Vec<Defect> {
                 the error counters: fathom check does",
             )
             .verified_by(format!(
-                "tune2fs -l {path} shows Maximum mount count: -1, or a low mount count"
+                "tune2fs -l {path} shows no Maximum mount count and no Check interval, or a low \
+                mount count and a Last checked of today"
             )),
         )
     })
     .collect()
+}
+
+/// Which of the two limits of e2fsck(8) is reached, if one is: in words, and as seen.
+fn due(sb: &FsSuperblock, now_unix_s: i64) -> Option<(String, String)> {
+    const DAY_S: u64 = 24 * 3600;
+    let (count, limit) = sb.mounts.unwrap_or((0, -1));
+    if u64::try_from(limit).is_ok_and(|limit| limit > 0 && count >= limit) {
+        let words = format!("was mounted {count} times since its last check; from {limit} on");
+        return Some((words, format!("mount count {count}, limit {limit}")));
+    }
+    let interval_s = sb.check_interval_s.filter(|&seconds| seconds > 0)?;
+    let age_s = u64::try_from(now_unix_s.checked_sub(sb.checked_at_unix_s?)?).ok()?;
+    (age_s >= interval_s).then(|| {
+        let (age, interval) = (age_s / DAY_S, interval_s / DAY_S);
+        let words = format!("was last checked {age} days ago; after {interval}");
+        (words, format!("last check {age_s} s ago, interval {interval_s} s"))
+    })
+}
+
+/// The root directory's is, and what has a number for it in fstab.
+fn is_checked_at_boot(scene: &Scene<'_>, index: usize, sb: &FsSuperblock) -> bool {
+    let node = scene.node(index);
+    let mut places = mount_points(scene, index);
+    places.extend(node.mounted_at.iter().map(String::as_str));
+    let label = || scene.above(index).find_map(|(_, fs)| fs.fs.as_ref()?.label.as_deref());
+    let is_own = |entry: &FstabEntry| match entry.source.split_once('=') {
+        Some(("UUID", uuid)) => sb.uuid.as_deref() == Some(uuid),
+        Some(("PARTUUID", uuid)) => {
+            node.partition.as_ref().and_then(|p| p.uuid.as_deref()) == Some(uuid)
+        }
+        Some(("LABEL", name)) => label() == Some(name),
+        _ => {
+            let name = entry.source.strip_prefix("/dev/").unwrap_or(&entry.source);
+            let link = name.strip_prefix("disk/").unwrap_or(name);
+            entry.source == node.label() || node.details().links.iter().any(|own| own == link)
+        }
+    };
+    let mut entries = scene.snapshot.system.configuration.fstab.iter();
+    places.contains(&"/")
+        || entries.any(|entry| {
+            entry.pass > 0
+                && entry.options.iter().all(|option| option != "noauto")
+                && (places.contains(&entry.mount_point.as_str()) || is_own(entry))
+        })
 }
 
 /// A young ext4 whose inode tables the kernel still zeroes in the background.

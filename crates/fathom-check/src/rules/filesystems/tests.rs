@@ -3,7 +3,9 @@
 use super::{RULES, btrfs, loops, options, space, state, trim};
 use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Gravity, Step};
+use fathom_model::snapshot::{MOUNTS_FILE, Unread};
 use fathom_model::stack::detail::{DriveIdentity, FsSuperblock};
+use fathom_model::stack::{Node, NodeKind};
 use fathom_model::system::{FstabEntry, StorageHost, Timer};
 
 /// A filesystem on a partition of a disk.
@@ -35,12 +37,18 @@ fn counted_errors_are_told() {
     for (fs_type, command) in
         [("ext4", "umount /srv && e2fsck -f /dev/sda1"), ("btrfs", "btrfs scrub start -B /srv")]
     {
-        let (mut bench, fs, _) = on_disk(fs_type);
+        let (mut bench, fs, mount) = on_disk(fs_type);
         bench.fs_of(fs).errors_count = Some(0);
         assert_eq!(bench.ask(state::errors), []);
         bench.fs_of(fs).errors_count = Some(7);
         let defect = bench.one(state::errors);
         assert_eq!(defect.gravity, Gravity::High);
+        assert!(defect.why.ends_with("it may turn read-only at any time"), "{}", defect.why);
+        bench.mount_of(mount).effective_options = vec!["emergency_ro".into()];
+        bench.fs_of(fs).errors_count = Some(1);
+        let stopped = bench.one(state::errors);
+        assert!(stopped.summary.ends_with("has counted 1 error"), "{}", stopped.summary);
+        assert!(stopped.why.ends_with("it takes no writes now"), "{}", stopped.why);
         assert!(
             defect.fix.iter().any(|step| step.command.as_deref() == Some(command)),
             "{defect:?}"
@@ -58,6 +66,7 @@ fn read_only_against_fstab_is_told() {
         mount_point: "/srv".into(),
         fs_type: "ext4".into(),
         options: options.split(',').map(str::to_owned).collect(),
+        pass: 2,
     };
     bench.snapshot.system.configuration.fstab = vec![entry("defaults,noatime")];
     let defect = bench.one(state::turned_read_only);
@@ -67,7 +76,14 @@ fn read_only_against_fstab_is_told() {
     bench.mount_of(mount).super_options = vec!["rw".into()];
     assert_eq!(bench.ask(state::turned_read_only), []);
     bench.mount_of(mount).effective_options = vec!["emergency_ro".into()];
-    bench.one(state::turned_read_only);
+    assert_eq!(bench.one(state::turned_read_only).certainty, Certainty::Certain);
+    // The kernel's own word needs no line of fstab.
+    let entries = std::mem::take(&mut bench.snapshot.system.configuration.fstab);
+    let defect = bench.one(state::turned_read_only);
+    assert!(defect.summary.ends_with("takes no writes any more (emergency_ro)"), "{defect:?}");
+    bench.snapshot.system.configuration.fstab = entries;
+    bench.mount_of(mount).effective_options.clear();
+    bench.mount_of(mount).super_options = vec!["ro".into()];
     for options in ["ro", "defaults,noauto"] {
         bench.snapshot.system.configuration.fstab = vec![entry(options)];
         assert_eq!(bench.ask(state::turned_read_only), [], "{options}");
@@ -117,26 +133,72 @@ fn superblocks_of_unmounted_filesystems_are_read() {
     assert!(words.iter().any(|text| text.ends_with("e2fsck -f /dev/sda")), "{words:?}");
     bench.detail_of(disk).opened = None;
     bench.one(state::unclean);
+    // Where the list of mounts could not be read, nobody knows.
+    let unread = Unread { what: MOUNTS_FILE.into(), why: "unreadable".into() };
+    bench.snapshot.unread.push(unread);
+    assert_eq!(bench.ask(state::unclean), []);
+    bench.snapshot.unread.clear();
     // A mounted filesystem is never clean on the disk.
     bench.mounted("ext4", "/srv", disk);
     assert_eq!(bench.ask(state::unclean), []);
 }
 
 #[test]
-fn a_check_is_due_when_the_count_reaches_a_limit() {
+fn a_check_is_due_when_the_count_or_the_time_reaches_a_limit() {
+    const DAY_S: i64 = 24 * 3600;
     let mut bench = Bench::new();
     let disk = bench.disk("sda");
-    for (mounts, count) in [((19, 20), 0), ((20, 20), 1), ((500, -1), 0), ((500, 0), 0)] {
+    bench.snapshot.made_at_unix_s = 100 * DAY_S;
+    let entry = FstabEntry {
+        source: "UUID=aa".into(),
+        mount_point: "/srv".into(),
+        fs_type: "ext4".into(),
+        options: vec!["defaults".into()],
+        pass: 2,
+    };
+    bench.snapshot.system.configuration.fstab = vec![entry];
+    for (mounts, checked_at_days, interval_days, count) in [
+        ((19, 20), 0, 0, 0),
+        ((20, 20), 0, 0, 1),
+        ((500, -1), 0, 0, 0),
+        ((500, 0), 0, 0, 0),
+        ((1, -1), 70, 30, 1),
+        ((1, -1), 71, 30, 0),
+        ((20, 20), 70, 30, 1),
+        ((1, -1), 200, 30, 0),
+    ] {
         let superblock = FsSuperblock {
             fs_type: "ext4".into(),
+            uuid: Some("aa".into()),
             mounts: Some(mounts),
+            checked_at_unix_s: Some(checked_at_days * DAY_S),
+            check_interval_s: Some(interval_days * DAY_S as u64),
             ..FsSuperblock::default()
         };
         bench.content_of(disk).filesystem = Some(superblock);
-        assert_eq!(bench.ask(state::check_due).len(), count, "{mounts:?}");
+        assert_eq!(bench.ask(state::check_due).len(), count, "{mounts:?} {checked_at_days}");
     }
-    bench.content_of(disk).filesystem =
-        Some(FsSuperblock { mounts: Some((21, 20)), ..FsSuperblock::default() });
+    bench.content_of(disk).filesystem = Some(FsSuperblock {
+        fs_type: "ext4".into(),
+        mounts: Some((21, 20)),
+        ..FsSuperblock::default()
+    });
+    // Whose it is, fstab says by several names; what it does not name, nobody checks.
+    for (source, pass, count) in [
+        ("UUID=aa", 2, 0),
+        ("/dev/sda", 2, 1),
+        ("/dev/sda", 0, 0),
+        ("/dev/sdb", 2, 0),
+        ("/dev/disk/by-id/x", 1, 1),
+    ] {
+        bench.detail_of(disk).links = vec!["by-id/x".into()];
+        let entry = &mut bench.snapshot.system.configuration.fstab[0];
+        (entry.source, entry.pass) = (source.into(), pass);
+        assert_eq!(bench.ask(state::check_due).len(), count, "{source} {pass}");
+    }
+    bench.snapshot.system.configuration.fstab[0].options = vec!["noauto".into()];
+    assert_eq!(bench.ask(state::check_due), []);
+    bench.mounted("ext4", "/", disk);
     bench.one(state::check_due);
 }
 
@@ -226,7 +288,15 @@ fn an_external_journal_wants_another_spindle() {
     bench.mount_of(mount).super_options.push("logdev=/dev/sda2".into());
     let defect = bench.one(options::journal_same_spindle);
     assert!(defect.summary.contains("lies on sda2, on the same disk sda"), "{}", defect.summary);
-    assert!(defect.fix.iter().all(|step| step.command.is_none()), "XFS cannot move its log");
+    let commands: Vec<_> = defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
+    assert_eq!(
+        commands,
+        [
+            "umount /srv && dd if=/dev/sda2 of=/dev/NEW bs=1M conv=fsync",
+            "mount -o logdev=/dev/NEW /dev/sda1 /srv"
+        ],
+        "its superblock does not say where the log lies"
+    );
     *bench.mount_of(mount).super_options.last_mut().unwrap() = "logdev=/dev/sdb".into();
     assert_eq!(bench.ask(options::journal_same_spindle), []);
     // ext4 names it by its UUID.
@@ -266,6 +336,8 @@ fn options_that_cost_are_told() {
     }
     bench.mount_of(mount).options = vec!["rw".into()];
     bench.one(options::strict_atime);
+    bench.mount_of(mount).super_options.push("lazytime".into());
+    assert_eq!(bench.ask(options::strict_atime), [], "times stay in memory");
 }
 
 #[test]
@@ -278,6 +350,18 @@ fn discards_at_once_are_told_by_drive() {
         assert_eq!(bench.one(trim::online).gravity, Gravity::Low, "{cheap}");
     }
     *bench.mount_of(mount).super_options.last_mut().unwrap() = "discard=async".into();
+    assert_eq!(bench.ask(trim::online), []);
+    // Of a drive that is not known nothing grave can be said, and memory takes them gladly.
+    let (mut bench, fs, mount) = on_disk("ext4");
+    bench.mount_of(mount).super_options.push("discard".into());
+    bench.node(fs).below.clear();
+    let unknown = bench.add(Node::new(NodeKind::Unknown, "/dev/root"), &[]);
+    bench.node(fs).below.push(unknown);
+    let defect = bench.one(trim::online);
+    assert_eq!((defect.gravity, defect.certainty), (Gravity::Low, Certainty::Possible));
+    let tmpfs = bench.add(Node::new(NodeKind::Memory, "tmpfs"), &[]);
+    let image = bench.loop_device("loop0", &[tmpfs]);
+    bench.node(fs).below = vec![image];
     assert_eq!(bench.ask(trim::online), []);
     // F2FS says this of itself, and sends them in the background.
     let (mut bench, _, mount) = on_disk("f2fs");

@@ -16,7 +16,9 @@ const NO_SYSTEMD: &str = " (without systemd: fstrim --all by cron)";
 /// Deletions send discards at once.
 pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
     let all = mounted(scene);
-    let found = all.iter().filter(|m| m.is_writable() && conditions::discards_at_once(m.mount));
+    let found = all.iter().filter(|m| {
+        m.is_writable() && conditions::discards_at_once(m.mount) && !is_in_memory(scene, m.index)
+    });
     found
         .map(|m| {
             let place = &m.mount.mount_point;
@@ -27,8 +29,9 @@ pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
                 let node = scene.node(disk);
                 is_virtual(node) || transport(node) == "nvme"
             };
-            let cheap = !disks.is_empty() && disks.iter().all(is_cheap);
-            let gravity = if cheap { Gravity::Low } else { Gravity::Medium };
+            let gravity = if disks.iter().all(is_cheap) { Gravity::Low } else { Gravity::Medium };
+            // Where no disk is known nobody can say.
+            let sure = if disks.is_empty() { Certainty::Possible } else { Certainty::Certain };
             let defect = Defect::new(
                 "discard-online",
                 gravity,
@@ -38,6 +41,7 @@ pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
                     files sends discards between other I/O"
                 ),
             )
+            .sure(sure)
             .seen(m.options_file(), "discard")
             .because(
                 "on many drives a discard holds up everything behind it for milliseconds, \
@@ -66,6 +70,14 @@ pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
                 ))
         })
         .collect()
+}
+
+/// What lies in memory in the end, as the image of a filesystem on tmpfs: a discard gives that back at once.
+fn is_in_memory(scene: &Scene<'_>, index: usize) -> bool {
+    let memory = [NodeKind::Memory, NodeKind::Zram, NodeKind::Ram];
+    let all = scene.machine().walk_from(index);
+    let mut lowest = all.into_iter().map(|i| scene.node(i)).filter(|node| node.below.is_empty());
+    lowest.all(|node| memory.contains(&node.kind))
 }
 
 fn takes_discards(node: &Node) -> Option<bool> {
@@ -115,14 +127,14 @@ pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
     let lie = if found.len() == 1 { "lies" } else { "lie" };
     let summary = format!("{places}{more} {lie} on flash that nobody tells what is free");
     // One timer serves all.
-    let mut defect = Defect::new("trim-never", Gravity::Medium, Some(&first.node.key()), summary)
+    let mut defect = Defect::new("trim-never", Gravity::Medium, Some(&first.key), summary)
         .sure(Certainty::Likely)
         .seen("timers and cron jobs that are switched on", "none that runs fstrim");
     for m in shown {
         defect = defect.seen(m.options_file(), "no discard");
     }
     for other in &found[1..] {
-        defect = defect.also_on(other.node.key());
+        defect = defect.also_on(&other.key);
     }
     vec![
         defect

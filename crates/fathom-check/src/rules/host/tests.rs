@@ -488,6 +488,7 @@ fn entry(source: &str, mount_point: &str, fs_type: &str, options: &str) -> Fstab
         mount_point: mount_point.into(),
         fs_type: fs_type.into(),
         options: options.split(',').map(str::to_owned).collect(),
+        pass: 0,
     }
 }
 

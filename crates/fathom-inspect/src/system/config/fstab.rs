@@ -27,6 +27,8 @@ fn parse_line(line: &str) -> Option<FstabEntry> {
             .filter(|o| !o.is_empty())
             .map(|option| unescape(without_secret(option)))
             .collect(),
+        // Behind the field for dump(8).
+        pass: fields.nth(1).and_then(|pass| pass.parse().ok()).unwrap_or(0),
     })
 }
 
@@ -62,6 +64,7 @@ mod tests {
         assert_eq!(found[1].options, ["noatime", "nofail"]);
         assert_eq!(found[2].options, ["user", "password", "vers=3"]);
         assert_eq!(found[3].options, ["defaults"]);
+        assert_eq!(found.iter().map(|e| e.pass).collect::<Vec<_>>(), [1, 0, 0, 0]);
     }
 
     proptest! {

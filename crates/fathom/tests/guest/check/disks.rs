@@ -41,7 +41,7 @@ pub fn trials() -> Vec<Trial> {
         })
         .test("errors_that_were_counted", |report| {
             let look = look(report, "fs_errors");
-            contains(&look.defect("filesystem-errors").to_string(), &["has counted 1 errors"]);
+            contains(&look.defect("filesystem-errors").to_string(), &["has counted 1 error"]);
             contains(
                 &look.defect("remounted-read-only").to_string(),
                 &["ext4 at /run/stops is read-only"],
@@ -124,7 +124,7 @@ for options in sync discard strictatime data=journal data=writeback nobarrier de
 done
 mkfs.ext4 -q -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/sda2
 mkdir -p on_disk
-mount -o nobarrier /dev/sda2 on_disk
+mount -o nobarrier,discard /dev/sda2 on_disk
 look
 umount on_disk with_*
 for i in 1 2 3 4 5 6 7; do losetup -d /dev/loop$i; rm image$i; done
@@ -155,6 +155,7 @@ dd if=copy of=/dev/sda1 bs=1M oflag=direct status=none
 rm copy
 mkfs.ext4 -q -E nodiscard /dev/sda2
 tune2fs -c 5 -C 7 /dev/sda2 >/dev/null
+echo '/dev/sda2 /run/due ext4 defaults 0 2' >/etc/fstab
 glance
 ";
 
@@ -227,7 +228,7 @@ fn options(report: &GuestReport) {
     let look = look(report, "options");
     look.has(&[
         "mount-sync /run/with_sync",
-        "discard-online /run/with_discard",
+        "discard-online /run/on_disk",
         "mount-strictatime /run/with_strictatime",
         "mount-data-journal /run/with_data_journal",
         "mount-data-writeback /run/with_data_writeback",
