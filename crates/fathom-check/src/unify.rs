@@ -2,13 +2,16 @@
 
 use crate::scene::Scene;
 use fathom_base::order::Order;
-use fathom_model::defect::Defect;
+use fathom_model::defect::{Defect, Gravity};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Causes and what else they show as on the same node: rules of different groups, which do not know each other. Within a
 /// group a rule yields by itself.
 const SYMPTOMS: &[(&str, &str)] = &[
+    ("drive-failing", "kernel-log-io-errors"),
+    ("drive-failing", "md-member-errors"),
+    ("drive-offline", "kernel-log-io-errors"),
     ("drive-offline", "kernel-log-resets"),
     ("multipath-degraded", "kernel-log-resets"),
     ("nvme-path-down", "kernel-log-resets"),
@@ -35,13 +38,20 @@ fn without_symptoms(found: Vec<Defect>) -> Vec<Defect> {
         let others = defect.concerns.iter().cloned().map(Some);
         std::iter::once(defect.node.clone()).chain(others).collect::<Vec<_>>()
     };
-    let told: BTreeSet<(String, Option<String>)> = found
-        .iter()
-        .flat_map(|defect| nodes(defect).into_iter().map(|node| (defect.rule.clone(), node)))
-        .collect();
+    let mut told: BTreeMap<(String, Option<String>), Gravity> = BTreeMap::new();
+    for defect in &found {
+        for node in nodes(defect) {
+            let gravest = told.entry((defect.rule.clone(), node)).or_insert(defect.gravity);
+            *gravest = defect.gravity.max(*gravest);
+        }
+    }
+    // A graver one has more to say than its cause.
     let is_symptom = |defect: &Defect| {
         let mut causes = SYMPTOMS.iter().filter(|(_, symptom)| *symptom == defect.rule);
-        causes.any(|(cause, _)| told.contains(&((*cause).to_owned(), defect.node.clone())))
+        causes.any(|(cause, _)| {
+            let gravity = told.get(&((*cause).to_owned(), defect.node.clone()));
+            gravity.is_some_and(|gravity| *gravity >= defect.gravity)
+        })
     };
     found.into_iter().filter(|defect| !is_symptom(defect)).collect()
 }
@@ -49,7 +59,7 @@ fn without_symptoms(found: Vec<Defect>) -> Vec<Defect> {
 /// Defects of one rule on several nodes whose words differ by nothing but the node's name become one that names the
 /// others in `also`, with the evidence and the commands of all.
 fn joined(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
-    let mut first: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut first = BTreeMap::new();
     let mut told: Vec<Defect> = Vec::new();
     let mut has_others = BTreeSet::new();
     for defect in found {
@@ -57,7 +67,9 @@ fn joined(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
             told.push(defect);
             continue;
         };
-        let key = (defect.rule.clone(), words_without_names(scene, &defect, &node));
+        // What is graver on one node, or surer, is not so on another.
+        let words = words_without_names(scene, &defect, &node);
+        let key = (defect.rule.clone(), defect.gravity, defect.certainty, words);
         let Some(&index) = first.get(&key) else {
             first.insert(key, told.len());
             told.push(defect);
@@ -69,8 +81,6 @@ fn joined(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
         into.concerns.extend(defect.concerns);
         into.evidence.extend(defect.evidence);
         into.fix.extend(defect.fix);
-        into.gravity = into.gravity.max(defect.gravity);
-        into.certainty = into.certainty.max(defect.certainty);
         has_others.insert(index);
     }
     for index in has_others {
@@ -98,16 +108,22 @@ fn words_without_names(scene: &Scene<'_>, defect: &Defect, node: &str) -> String
     }
     names.order_by_key(|name| Reverse(name.len()));
     let words = format!("{}\n{}\n{}", defect.summary, defect.why, defect.verify);
-    names
-        .iter()
-        .filter(|name| name.len() > 1)
-        .fold(words, |words, name| words.replace(name.as_str(), "\u{0}"))
+    // A single sign, such as that of the root directory, stands in other words too.
+    names.iter().fold(words, |words, name| match name.len() {
+        0 => words,
+        1 => words
+            .split(' ')
+            .map(|word| if word == name { "\u{0}" } else { word })
+            .collect::<Vec<_>>()
+            .join(" "),
+        _ => words.replace(name.as_str(), "\u{0}"),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_model::defect::{Certainty, Gravity};
+    use fathom_model::defect::Certainty;
     use fathom_model::snapshot::Snapshot;
     use fathom_model::stack::{Node, NodeKind};
 
@@ -134,7 +150,7 @@ mod tests {
         let scene = Scene::new(&snapshot);
         let found = vec![
             defect("slow", "sda", Gravity::Low, "is slow"),
-            defect("slow", "sdb", Gravity::Low, "is slow").sure(Certainty::Likely),
+            defect("slow", "sdb", Gravity::Low, "is slow"),
             defect("slow", "sdb", Gravity::Low, "is slower still"),
             defect("broken", "sdb", Gravity::High, "is broken"),
         ];
@@ -146,7 +162,44 @@ mod tests {
             [("broken", none.clone()), ("slow", vec!["/dev/sdb".to_owned()]), ("slow", none)]
         );
         assert_eq!((told[1].evidence.len(), told[1].fix.len()), (2, 2));
-        assert_eq!(told[1].certainty, Certainty::Certain);
+    }
+
+    #[test]
+    fn what_is_graver_or_surer_elsewhere_is_told_apart() {
+        let snapshot = two_disks();
+        let scene = Scene::new(&snapshot);
+        let second = || defect("slow", "sdb", Gravity::Low, "is slow");
+        let graver = defect("slow", "sdb", Gravity::Medium, "is slow");
+        for (other, count) in [(second(), 1), (second().sure(Certainty::Possible), 2), (graver, 2)]
+        {
+            let (gravity, certainty) = (other.gravity, other.certainty);
+            let found = vec![defect("slow", "sda", Gravity::Low, "is slow"), other];
+            let told = one_for_each_cause(&scene, found);
+            assert_eq!(told.len(), count, "{told:?}");
+            let own = |name: &str| told.iter().find(|d| d.node.as_deref() == Some(name));
+            let first = own("/dev/sda").map(|d| (d.gravity, d.certainty));
+            assert_eq!(first, Some((Gravity::Low, Certainty::Certain)));
+            let second = own("/dev/sdb").map(|d| (d.gravity, d.certainty));
+            assert_eq!(second, (count == 2).then_some((gravity, certainty)));
+        }
+    }
+
+    /// The name of the root directory is a single sign.
+    #[test]
+    fn the_same_on_the_root_directory_and_another_is_told_once() {
+        let mut snapshot = Snapshot::default();
+        for place in ["/", "/srv"] {
+            let mut node = Node::new(NodeKind::Mount, place);
+            node.path = Some(place.to_owned());
+            snapshot.machine.nodes.push(node);
+        }
+        let on = |place: &str| {
+            Defect::new("full", Gravity::Low, Some(place), format!("{place} is and/or was full"))
+                .verified_by(format!("df {place} | tail"))
+        };
+        let told = one_for_each_cause(&Scene::new(&snapshot), vec![on("/"), on("/srv")]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].also, ["/srv"]);
     }
 
     #[test]
@@ -159,13 +212,22 @@ mod tests {
             defect("kernel-log-resets", "sdb", Gravity::High, "was reset"),
             defect("kernel-log-resets", "sdc", Gravity::High, "was reset and is a path"),
             defect("multipath-degraded", "dm-0", Gravity::High, "lost").concerning("/dev/sdc"),
+            defect("drive-failing", "sdd", Gravity::Low, "has replaced one")
+                .concerning("/dev/sdd1"),
+            defect("kernel-log-io-errors", "sdd", Gravity::High, "lost data"),
+            defect("md-member-errors", "sdd1", Gravity::Low, "was mended"),
         ];
         let mut told = one_for_each_cause(&scene, found);
         told.retain(|defect| defect.rule != "multipath-degraded");
         let told: Vec<_> = told.iter().map(|d| (d.rule.as_str(), d.node.as_deref())).collect();
         assert_eq!(
             told,
-            [("drive-offline", Some("/dev/sda")), ("kernel-log-resets", Some("/dev/sdb"))]
+            [
+                ("drive-offline", Some("/dev/sda")),
+                ("kernel-log-io-errors", Some("/dev/sdd")),
+                ("kernel-log-resets", Some("/dev/sdb")),
+                ("drive-failing", Some("/dev/sdd"))
+            ]
         );
         let known: BTreeSet<&str> = crate::rules::all().map(|rule| rule.id).collect();
         for (cause, symptom) in SYMPTOMS {

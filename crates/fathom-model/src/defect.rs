@@ -87,7 +87,8 @@ pub struct Defect {
     pub node: Option<String>,
     /// Keys of further nodes with the same defect.
     pub also: Vec<String>,
-    /// Keys of nodes that take part without being wrong themselves, as the array that a failing member belongs to.
+    /// Keys of nodes that take part without being wrong themselves, as the array that a failing member belongs to, or that are
+    /// wrong only together with the first, as the members of an array that does not run.
     #[serde(default)]
     pub concerns: Vec<String>,
     /// One sentence: what was seen, with its figures.
@@ -143,7 +144,7 @@ impl Defect {
         self
     }
 
-    /// Adds a node that takes part without being wrong itself.
+    /// Adds a node that takes part without being wrong by itself.
     #[must_use]
     pub fn concerning(mut self, node: impl Into<String>) -> Self {
         self.concerns.push(node.into());

@@ -8,10 +8,14 @@ mod superblocks;
 #[cfg(test)]
 mod tests;
 
+use super::shared::replace_member;
+use crate::conditions::done_words;
 use crate::rule;
 use crate::rule::Rule;
 use crate::scene::Scene;
-use fathom_model::stack::{MdFacts, Node, NodeKind};
+use fathom_base::shell::word;
+use fathom_model::defect::Defect;
+use fathom_model::stack::{MdFacts, MdMember, Node, NodeKind};
 
 /// The rules of this group.
 pub const RULES: &[Rule] = &[
@@ -20,6 +24,13 @@ pub const RULES: &[Rule] = &[
     rule!("md-inactive", "an array is not started", High, Guest, state::inactive),
     rule!("md-sync-frozen", "an array does not rebuild", Medium, Guest, state::frozen),
     rule!("md-sync-running", "an array works on itself", Medium, Guest, state::sync_running),
+    rule!(
+        "md-resync-pending",
+        "an array has not made its copies agree yet",
+        Medium,
+        Simulated,
+        state::resync_pending
+    ),
     rule!("md-sync-slow", "a rebuild is held back", Medium, Guest, state::sync_slow),
     rule!("md-mismatch", "copies or parity do not agree", High, Guest, state::mismatch),
     rule!(
@@ -91,6 +102,74 @@ fn is_level(md: &MdFacts, levels: &[&str]) -> bool {
 /// The array keeps its data when a member fails.
 pub(super) fn is_redundant(md: &MdFacts) -> bool {
     is_level(md, &["raid1", "raid4", "raid5", "raid6", "raid10"])
+}
+
+/// How a member stands that is to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The array has given it up already.
+    Out,
+    /// It is being copied to its replacement.
+    Leaving,
+    /// Another member is missing, and nothing else holds what this one does.
+    Last,
+    /// Another member is missing, but what this one holds is elsewhere still.
+    Beside,
+    /// All are there.
+    Whole,
+}
+
+/// How a member stands, by its name.
+pub(super) fn standing(md: &MdFacts, name: &str) -> Standing {
+    let has = |member: &MdMember, word: &str| {
+        member.state.as_deref().is_some_and(|state| state.split(',').any(|own| own.trim() == word))
+    };
+    let own = md.members.iter().find(|member| member.name == name);
+    let Some(own) = own.filter(|own| !has(own, "faulty")) else { return Standing::Out };
+    let is_copy = |other: &MdMember| has(other, "replacement") && other.slot == own.slot;
+    if has(own, "want_replacement") && md.members.iter().any(is_copy) {
+        return Standing::Leaving;
+    }
+    match md.degraded {
+        Some(1..) if losses_left(md) == Some(0) => Standing::Last,
+        Some(1..) => Standing::Beside,
+        _ => Standing::Whole,
+    }
+}
+
+/// What to do with a member, by its name and device, that is on its way out, by how it stands; `text` says why where it can simply be replaced.
+pub(super) fn part_with(
+    defect: Defect,
+    array: &Node,
+    [member, device]: [&str; 2],
+    text: &str,
+) -> Defect {
+    let Some(md) = array.md.as_ref() else { return defect };
+    let (name, path) = (&array.name, word(array.label()));
+    match standing(md, member) {
+        Standing::Whole => replace_member(defect, text, array, device),
+        Standing::Out => defect.advise(format!(
+            "{name} has given it up already: what to do there is told as md-degraded of {name}"
+        )),
+        Standing::Leaving => defect.command(
+            format!("{name} is copying it to another drive{}: let that end", done_words(md)),
+            format!("mdadm --wait {path}"),
+        ),
+        Standing::Beside => defect.advise(format!(
+            "{name} lacks another member: let that be rebuilt first (md-degraded), then replace this one"
+        )),
+        Standing::Last => defect.advise(save_the_last(name, member)),
+    }
+}
+
+/// With a member missing, a rebuild reads what is left from end to end; where that includes a dying drive, it is the last thing to do.
+pub(super) fn save_the_last(array: &str, member: &str) -> String {
+    format!(
+        "{array} lacks a member, and nothing else holds what {member} does: add no drive to it now, for the \
+         rebuild would read {member} from end to end and fail where it cannot. Save what matters from it \
+         first; then stop the array, copy {member} to a drive of the same size (ddrescue), and start the array \
+         with the copy in its place"
+    )
 }
 
 /// How many further members it can lose in the worst case without losing data.

@@ -8,6 +8,8 @@ mod state;
 mod tests;
 mod zones;
 
+pub(super) use health::is_failing;
+
 use crate::rule;
 use crate::rule::Rule;
 

@@ -9,6 +9,8 @@ mod state;
 mod tests;
 mod trim;
 
+pub(super) use btrfs::has_copies;
+
 use crate::rule;
 use crate::rule::Rule;
 use crate::scene::Scene;

@@ -80,11 +80,11 @@ fn words((speed_gts_x10, lanes): (u64, u64)) -> String {
     format!("{}.{} GT/s x{lanes}", speed_gts_x10 / 10, speed_gts_x10 % 10)
 }
 
-/// A defect of an adapter: it stands on the first of its disks and names the others.
+/// A defect of an adapter: it stands on the first of its disks, and the others take part.
 fn on_disks(rule: &str, gravity: Gravity, disks: &[&Node], summary: String) -> Defect {
     let first = disks.first().map(|node| node.key());
     let defect = Defect::new(rule, gravity, first.as_deref(), summary);
-    disks.iter().skip(1).fold(defect, |defect, node| defect.also_on(node.key()))
+    disks.iter().skip(1).fold(defect, |defect, node| defect.concerning(node.key()))
 }
 
 /// An adapter as people know it: by its drive when it has one only, as NVMe drives and SATA ports do, else by its own name;

@@ -29,12 +29,23 @@ fn headline(defect: &Defect) -> String {
         fathom_model::defect::Certainty::Certain => String::new(),
         other => format!(" ({})", other.word()),
     };
-    let also = match defect.also.len() {
+    let others: Vec<&str> = defect.also.iter().map(String::as_str).collect();
+    let others: Vec<&str> =
+        others.into_iter().filter(|key| !is_named(&defect.summary, key)).collect();
+    let also = match others.len() {
         0 => String::new(),
-        n if n <= NAMED => format!("; the same: {}", defect.also.join(", ")),
-        n => format!("; the same: {} and {} more", defect.also[..NAMED].join(", "), n - NAMED),
+        n if n <= NAMED => format!("; the same: {}", others.join(", ")),
+        n => format!("; the same: {} and {} more", others[..NAMED].join(", "), n - NAMED),
     };
     format!("{}{also}{sure}  [{}]", defect.summary, defect.rule)
+}
+
+/// True when a sentence names a node, by its key or its kernel name.
+fn is_named(sentence: &str, key: &str) -> bool {
+    let mut words =
+        sentence.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')'));
+    let name = key.strip_prefix("/dev/").unwrap_or(key);
+    words.any(|word| word == key || word == name)
 }
 
 fn one(out: &mut String, defect: &Defect, width: usize) {
@@ -95,6 +106,15 @@ mod tests {
     use super::*;
     use crate::check::tests::sample;
     use expect_test::expect;
+
+    #[test]
+    fn what_the_sentence_names_is_not_named_again() {
+        let mut defect = Defect::new("x", Gravity::Low, Some("/dev/sda"), "sda, sdb (old) wait");
+        defect.also = vec!["/dev/sdb".into(), "/dev/sdb1".into(), "/srv".into()];
+        assert_eq!(headline(&defect), "sda, sdb (old) wait; the same: /dev/sdb1, /srv  [x]");
+        defect.also.truncate(1);
+        assert_eq!(headline(&defect), "sda, sdb (old) wait  [x]");
+    }
 
     #[test]
     fn grave_ones_in_full_others_in_a_line() {

@@ -1,6 +1,6 @@
 //! What the members of an array have been through, and where they lie.
 
-use super::{arrays, is_redundant, md_file};
+use super::{Standing, arrays, is_redundant, md_file, part_with, standing};
 use crate::rules::shared::{list, on_one_drive, replace_member};
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -66,7 +66,7 @@ fn member_errors(scene: &Scene<'_>, array: &Node, member: &MdMember) -> Option<D
             member.state.clone().unwrap_or_default(),
         );
     }
-    Some(mend_member(array, &key, defect.because(why_errors(bad.is_some()))))
+    Some(mend_member(array, member, &key, defect.because(why_errors(bad.is_some()))))
 }
 
 fn why_errors(has_bad_blocks: bool) -> &'static str {
@@ -79,12 +79,19 @@ fn why_errors(has_bad_blocks: bool) -> &'static str {
     }
 }
 
-fn mend_member(array: &Node, key: &str, defect: Defect) -> Defect {
-    let defect = defect.command("ask the drive", format!("smartctl -x {}", word(key))).command(
-        "read all members once, so that everything that is readable is mended",
-        format!("echo check > {}", word(md_file(array, "sync_action"))),
-    );
-    replace_member(defect, "replace it while the old one still helps", array, key)
+fn mend_member(array: &Node, member: &MdMember, key: &str, defect: Defect) -> Defect {
+    let defect = defect.command("ask the drive", format!("smartctl -x {}", word(key)));
+    let is_whole =
+        array.md.as_ref().is_some_and(|md| standing(md, &member.name) == Standing::Whole);
+    let defect = if is_whole {
+        defect.command(
+            "read all members once, so that everything that is readable is mended",
+            format!("echo check > {}", word(md_file(array, "sync_action"))),
+        )
+    } else {
+        defect
+    };
+    part_with(defect, array, [&member.name, key], "replace it while the old one still helps")
         .risking("/dev/NEW is overwritten; the copy takes hours of the members' time")
         .verified_by(
             "after the replacement mdadm --detail shows the new member active, and \

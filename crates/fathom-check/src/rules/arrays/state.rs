@@ -1,7 +1,11 @@
 //! What an array is doing, and what it lacks.
 
-use super::{arrays, is_level, is_redundant, losses_left, md_detail, md_file, superblocks};
+use super::{
+    Standing, arrays, is_level, is_redundant, losses_left, md_detail, md_file, save_the_last,
+    standing, superblocks,
+};
 use crate::conditions;
+use crate::rules::disks::is_failing;
 use crate::rules::shared::{holder_of_members, is_of_firmware, list};
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -73,6 +77,16 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
             })
             .verified_by(format!("cat {} says 0", word(md_file(node, "degraded"))));
     }
+    // A rebuild that reads a dying drive without another copy loses what it was to save.
+    let last = node.md.as_ref().filter(|md| losses_left(md) == Some(0));
+    let dying = scene.below(index).filter(|(member, device)| {
+        let stands = last.is_some_and(|md| standing(md, &device.name) == Standing::Last);
+        stands && is_failing(scene, *member)
+    });
+    let dying: Vec<&Node> = dying.map(|(_, device)| device).collect();
+    for device in &dying {
+        defect = defect.concerning(device.key()).advise(save_the_last(&node.name, &device.name));
+    }
     let left_out = superblocks::left_out(scene, index);
     for (member, behind) in &left_out {
         let device = scene.node(*member);
@@ -81,7 +95,17 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
             format!("md superblock of {}", device.label()),
             format!("belongs to this array{told}"),
         );
-        defect = take_back(defect, node, device, *behind);
+        let keeps_changes = keeps_changes(node) || *behind == Some(0);
+        defect = if is_failing(scene, *member) {
+            defect.advise(format!(
+                "{} was a member and reports damage itself (drive-failing): do not take it back",
+                device.name
+            ))
+        } else if keeps_changes || dying.is_empty() {
+            take_back(defect, node, device, keeps_changes)
+        } else {
+            defect
+        };
     }
     for member in node.md.as_ref().map(conditions::failed_members).unwrap_or_default() {
         defect = defect.command(
@@ -89,7 +113,8 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
             format!("mdadm {holder} --remove {}", word(format!("/dev/{member}"))),
         );
     }
-    if left_out.is_empty() {
+    let is_wanted = left_out.iter().all(|(member, _)| is_failing(scene, *member));
+    if is_wanted && dying.is_empty() {
         defect = defect.command(
             "add the new drive, partitioned as the old one was",
             format!("mdadm {holder} --add /dev/NEW"),
@@ -107,21 +132,56 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
         ))
 }
 
+/// True where a bitmap says what was written while a member was away.
+fn keeps_changes(array: &Node) -> bool {
+    let policy = array.md.as_ref().and_then(|md| md.consistency_policy.as_deref());
+    policy == Some("bitmap") && !is_of_firmware(array)
+}
+
 /// The step that takes a member back. Without a bitmap that says what changed meanwhile, the kernel refuses `--re-add` of one
 /// that is behind.
-fn take_back(defect: Defect, array: &Node, device: &Node, behind: Option<u64>) -> Defect {
+fn take_back(defect: Defect, array: &Node, device: &Node, keeps_changes: bool) -> Defect {
     let (holder, path) = (holder_of_members(array), word(device.label()));
-    let policy = array.md.as_ref().and_then(|md| md.consistency_policy.as_deref());
-    let keeps_changes = policy == Some("bitmap") && !is_of_firmware(array);
     let was =
         format!("{} was a member: if its drive and cable are good, take it back", device.name);
     let add = format!("mdadm {holder} --add {path}");
-    if keeps_changes || behind == Some(0) {
+    if keeps_changes {
         let text = format!("{was} (only what changed is copied)");
         let defect = defect.command(text, format!("mdadm {holder} --re-add {path}"));
         return defect.advise(format!("where that is refused, it is copied in full: {add}"));
     }
     defect.command(format!("{was} (without a bitmap it is overwritten and copied in full)"), add)
+}
+
+/// An array that waits for its first write before it makes its copies or parity agree.
+pub(super) fn resync_pending(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = arrays(scene).filter(|(_, _, md)| is_redundant(md) && md.degraded == Some(0));
+    all.filter_map(|(_, node, md)| {
+        let state = md.array_state.as_deref().filter(|s| matches!(*s, "read-auto" | "readonly"))?;
+        let from: u64 = md_detail(node, "resync_start")?.parse().ok()?;
+        let array = word(node.label());
+        Some(
+            Defect::new(
+                "md-resync-pending",
+                Gravity::Medium,
+                Some(&node.key()),
+                format!("the copies or parity of {} do not agree yet, and it waits", node.name),
+            )
+            .seen(md_file(node, "resync_start"), from.to_string())
+            .seen(md_file(node, "array_state"), state)
+            .because(
+                "it was stopped before it had finished, or in the middle of writes: a member that fails \
+                now is rebuilt from what does not fit together",
+            )
+            .command("let it begin; the first write would do so too", format!("mdadm --readwrite {array}"))
+            .risking(
+                "members are read and written from end to end; not for an array that was made \
+                read-only on purpose, to be saved or looked into",
+            )
+            .verified_by(format!("cat {} says none in the end", word(md_file(node, "resync_start")))),
+        )
+    })
+    .collect()
 }
 
 /// The array has lost more than its level forgives.

@@ -232,7 +232,7 @@ fn idle_array(scene: &Scene<'_>, members: &[(usize, &MdSuperblock)]) -> Option<D
             sb.events.map_or_else(|| "member".to_owned(), |events| format!("{events} events"));
         defect = defect.seen(format!("md superblock of {}", device.label()), events);
         if index != first {
-            defect = defect.also_on(device.key());
+            defect = defect.concerning(device.key());
         }
     }
     let events: Vec<u64> = members.iter().filter_map(|(_, sb)| sb.events).collect();

@@ -4,7 +4,7 @@ use super::{RULES, likeness, members, settings, state, superblocks};
 use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::MdMember;
-use fathom_model::stack::detail::{DriveIdentity, MdSuperblock};
+use fathom_model::stack::detail::{DriveIdentity, Health, MdSuperblock};
 use fathom_model::system::Swap;
 
 /// An array of this level on so many rotating disks.
@@ -79,6 +79,82 @@ fn the_rebuild_of_a_degraded_array_is_told_once() {
     assert!(!bench.one(state::degraded).risk.contains("can take the data"), "it forgives one more");
 }
 
+/// Without another copy a rebuild reads the dying drive from end to end; a dying one is not taken back either.
+#[test]
+fn a_rebuild_does_not_begin_with_a_dying_drive() {
+    let (mut bench, md, disks) = array("raid1", 2);
+    bench.md_of(md).degraded = Some(1);
+    bench.md_of(md).members[0].state = Some("faulty".into());
+    let commands = |bench: &Bench| -> String {
+        let fix = bench.one(state::degraded).fix;
+        fix.into_iter().filter_map(|step| step.command).collect::<Vec<_>>().join("; ")
+    };
+    let told = commands(&bench);
+    assert!(
+        told.ends_with("mdadm /dev/md0 --remove /dev/sda; mdadm /dev/md0 --add /dev/NEW"),
+        "{told}"
+    );
+    let ill = || Some(Health { pending: Some(4), ..Health::default() });
+    bench.detail_of(disks[1]).health = ill();
+    assert!(!commands(&bench).contains("--add"), "{}", commands(&bench));
+    let defect = bench.one(state::degraded);
+    assert_eq!(defect.concerns, ["/dev/sdb"]);
+    assert!(defect.fix.iter().any(|step| step.text.contains("add no drive to it now")));
+    // One that dropped out because it is dying.
+    bench.detail_of(disks[1]).health = None;
+    let left = bench.disk("sdc");
+    let uuid = bench.md_of(md).uuid.clone().unwrap();
+    for (disk, events) in [(disks[1], 100), (left, 99)] {
+        bench.content_of(disk).md = Some(superblock(&uuid, disk as u64, events));
+    }
+    assert!(commands(&bench).contains("--re-add /dev/sdc"), "{}", commands(&bench));
+    bench.detail_of(left).health = ill();
+    let told = commands(&bench);
+    assert!(!told.contains("/dev/sdc") && told.ends_with("--add /dev/NEW"), "{told}");
+}
+
+#[test]
+fn an_array_that_waits_with_its_resync_is_told() {
+    let (mut bench, md, _) = array("raid5", 3);
+    for (state, start, count) in [
+        ("read-auto", "0", 1),
+        ("readonly", "81920", 1),
+        ("read-auto", "none", 0),
+        ("clean", "0", 0),
+    ] {
+        bench.md_of(md).array_state = Some(state.into());
+        bench.detail_of(md).md = vec![("resync_start".into(), start.into())];
+        assert_eq!(bench.ask(state::resync_pending).len(), count, "{state} {start}");
+    }
+    bench.md_of(md).array_state = Some("read-auto".into());
+    bench.detail_of(md).md = vec![("resync_start".into(), "0".into())];
+    assert_eq!(
+        bench.one(state::resync_pending).fix[0].command.as_deref(),
+        Some("mdadm --readwrite /dev/md0")
+    );
+    bench.md_of(md).degraded = Some(1);
+    assert_eq!(bench.ask(state::resync_pending), [], "it lacks a member first of all");
+}
+
+#[test]
+fn a_member_that_is_being_copied_is_left_to_it() {
+    let (mut bench, md, _) = array("raid1", 2);
+    bench.md_of(md).members[0].state = Some("in_sync,want_replacement".into());
+    let commands = |bench: &Bench| -> Vec<String> {
+        let fix = bench.one(members::errors).fix;
+        fix.into_iter().filter_map(|step| step.command).collect()
+    };
+    assert!(commands(&bench).iter().any(|command| command.contains("--replace")));
+    let copy = MdMember {
+        name: "sdc".into(),
+        state: Some("replacement".into()),
+        slot: Some("0".into()),
+        ..MdMember::default()
+    };
+    bench.md_of(md).members.push(copy);
+    assert_eq!(commands(&bench)[1..], ["mdadm --wait /dev/md0"]);
+}
+
 #[test]
 fn a_member_that_was_left_out_is_to_be_taken_back() {
     let (mut bench, md, disks) = array("raid1", 2);
@@ -124,7 +200,7 @@ fn members_of_an_array_that_does_not_run_are_told_together() {
     let defect = bench.one(superblocks::not_running);
     assert!(defect.summary.starts_with("2 of 2 members of the array host:0"), "{}", defect.summary);
     assert!(defect.why.contains("2 events apart"), "{}", defect.why);
-    assert_eq!(defect.also, ["/dev/sdb"]);
+    assert_eq!((defect.also.len(), defect.concerns.as_slice()), (0, &["/dev/sdb".to_owned()][..]));
     bench.content_of(disks[1]).md.as_mut().unwrap().role = Some("spare".into());
     let summary = bench.one(superblocks::not_running).summary;
     assert!(summary.starts_with("1 of 2 members and 1 without data of the array"), "{summary}");
@@ -136,7 +212,7 @@ fn members_of_an_array_that_does_not_run_are_told_together() {
     let swap = Swap { path: "/dev/sdb".into(), node: Some("/dev/sdb".into()), ..Swap::default() };
     bench.snapshot.system.swaps = vec![swap];
     let defect = bench.one(superblocks::not_running);
-    assert_eq!((defect.node.as_deref(), defect.also.len()), (Some("/dev/sda"), 0));
+    assert_eq!((defect.node.as_deref(), defect.concerns.len()), (Some("/dev/sda"), 0));
     bench.snapshot.system.swaps.clear();
     // Running, they are what they should be. A partition at the end of a disk shows the disk's superblock too.
     let md = bench.md("md0", "raid1", &disks);

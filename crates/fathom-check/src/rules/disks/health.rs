@@ -1,20 +1,24 @@
 //! What drives say of their health: SMART of ATA and SCSI drives, the health log of NVMe.
 
-use crate::rules::arrays::is_redundant;
+use crate::dm;
+use crate::rules::arrays::{is_redundant, part_with};
 use crate::rules::drives::{
     arrays_above, each_drive, is_made_elsewhere, is_virtual, member_on, rotates, transport,
 };
-use crate::rules::shared::{list, replace_member};
+use crate::rules::filesystems::has_copies;
+use crate::rules::shared::list;
+use crate::rules::volumes::{is_lvm, volume_name};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
-use fathom_model::stack::Node;
 use fathom_model::stack::detail::Health;
+use fathom_model::stack::{DmFacts, Node};
+use std::collections::BTreeSet;
 
 /// Bits of the critical warning in the health log of NVMe (base specification, log page 02h), without the one about
 /// temperature.
 const WARNINGS: [(u64, Gravity, &str); 5] = [
-    (1, Gravity::High, "its spare blocks are used up"),
+    (1, Gravity::High, "its spare blocks run out"),
     (1 << 2, Gravity::High, "it calls itself unreliable"),
     (1 << 3, Gravity::High, "it has turned read-only"),
     (1 << 4, Gravity::High, "the backup of its cache has failed"),
@@ -91,7 +95,7 @@ fn signs(node: &Node, health: &Health) -> Vec<Sign> {
         && warning & 1 == 0
     {
         let value = format!("available spare {left} %, threshold {threshold} %");
-        signs.push(sign(Gravity::High, "its spare blocks are used up", value));
+        signs.push(sign(Gravity::High, "its spare blocks run out", value));
     }
     if health.self_test.as_ref().is_some_and(|(result, _)| result == "failed") {
         signs.push(sign(Gravity::High, "its last self-test failed", "self-test: failed"));
@@ -114,6 +118,16 @@ fn signs(node: &Node, health: &Health) -> Vec<Sign> {
         }
     }
     signs
+}
+
+/// True when a drive under the node has signs of High gravity.
+pub(in crate::rules) fn is_failing(scene: &Scene<'_>, index: usize) -> bool {
+    let disks = scene.machine().disks_under(index).into_iter().map(|disk| scene.node(disk));
+    disks.filter(|node| !is_virtual(node)).any(|node| {
+        let health = node.details().health.as_ref();
+        let signs = health.map(|health| signs(node, health)).unwrap_or_default();
+        signs.iter().any(|sign| sign.gravity == Gravity::High)
+    })
 }
 
 /// A drive that has lost data or says that it will.
@@ -152,16 +166,75 @@ fn replacing(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
             "replace it in {} while it can still be read: the copy keeps the array redundant",
             array_node.name
         );
-        defect = replace_member(defect, text, array_node, member.label());
+        defect = part_with(defect, array_node, [&member.name, member.label()], &text);
+        if member.key() != node.key() {
+            defect = defect.concerning(member.key());
+        }
     }
-    if arrays.is_empty() && rotates(node) {
+    let (defect, is_replaced) = by_volumes_and_filesystems(scene, index, defect);
+    let is_alone = arrays.is_empty() && !is_replaced;
+    let mut defect = defect;
+    if is_alone && rotates(node) {
         defect = defect.advise("copy what is needed to another drive first, then replace it; do not run repairs that write on it");
-    } else if arrays.is_empty() {
+    } else if is_alone {
         defect = defect.advise("copy what is needed to another drive, then replace it");
     }
     defect
         .risking("reading a dying drive from end to end may finish it: copy the most important data first")
         .verified_by(format!("{} on the new drive, and again some days later: the counts stay as they are", source(node)))
+}
+
+/// What keeps copies by itself replaces a drive by itself too: LVM's mirrored volumes, btrfs, ZFS. True where one of them does.
+fn by_volumes_and_filesystems(scene: &Scene<'_>, disk: usize, defect: Defect) -> (Defect, bool) {
+    let above: BTreeSet<usize> = scene.everything_above(disk).into_iter().collect();
+    let (mut defect, mut found) = (defect, false);
+    for &index in &above {
+        let node = scene.node(index);
+        let on_disk = |of: usize| scene.below(of).find(|(part, _)| above.contains(part));
+        if let Some(dm) = node.dm.as_ref().filter(|dm| has_mirrored_parts(dm)) {
+            // The physical volume is below the parts, which are volumes themselves.
+            let is_volume = |node: &Node| node.dm.as_ref().is_some_and(is_lvm);
+            let mut part = on_disk(index);
+            while let Some((lower, _)) = part.filter(|(_, node)| is_volume(node)) {
+                part = on_disk(lower);
+            }
+            let Some((_, device)) = part else { continue };
+            let name = volume_name(node, dm);
+            let group = name.split('/').next().unwrap_or_default();
+            let text = format!(
+                "replace it in {name} while it can still be read; the new drive joins the group before: \
+                vgextend {} /dev/NEW",
+                word(group)
+            );
+            let device = word(device.label());
+            let command = format!("lvconvert --replace {device} {} /dev/NEW", word(&name));
+            (defect, found) = (defect.command(text, command), true);
+        } else if let (Some(fs), Some((_, device))) = (node.fs.as_ref(), on_disk(index))
+            && let Some(mount) = scene.above(index).find_map(|(_, above)| above.mount.as_ref())
+        {
+            let (device, place) = (word(device.label()), &mount.mount_point);
+            let pool = mount.source.split('/').next().unwrap_or_default();
+            let command = match fs.fs_type.as_str() {
+                "btrfs" if node.below.len() > 1 && has_copies(fs) => {
+                    format!("btrfs replace start -B {device} /dev/NEW {}", word(place))
+                }
+                "zfs" if node.below.len() > 1 => {
+                    format!("zpool replace {} {device} /dev/NEW", word(pool))
+                }
+                _ => continue,
+            };
+            let text =
+                format!("replace it in {} at {place} while it can still be read", fs.fs_type);
+            (defect, found) = (defect.command(text, command), true);
+        }
+    }
+    (defect, found)
+}
+
+/// A volume of LVM that keeps copies or parity.
+fn has_mirrored_parts(dm: &DmFacts) -> bool {
+    let mut lines = dm::lines(&dm.table, "raid");
+    is_lvm(dm) && lines.any(|line| !line.words.starts_with("raid0"))
 }
 
 /// A drive that has written about as much as its maker promised.
@@ -237,7 +310,11 @@ fn hot_now(node: &Node, health: &Health) -> Option<Defect> {
         "drive-hot",
         gravity,
         Some(&node.key()),
-        format!("{} is {at}; {of}", node.name),
+        // Warned is also of cold.
+        match is_hot || health.celsius.is_none() {
+            true => format!("{} is {at}; {of}", node.name),
+            false => format!("{} warns of its temperature, and is {at}; {of}", node.name),
+        },
     )
     .sure(sure)
     .seen(source(node), format!("{now}; {value}"));

@@ -3,8 +3,8 @@
 use super::{caches, features, health, state, zones};
 use crate::fixtures::Bench;
 use fathom_model::defect::{Certainty, Gravity};
-use fathom_model::stack::NodeKind;
 use fathom_model::stack::detail::{DiskCounters, DriveIdentity, Health};
+use fathom_model::stack::{MdMember, NodeKind};
 use fathom_model::system::SmartdConfiguration;
 
 use Gravity::{High, Low, Medium};
@@ -70,7 +70,7 @@ fn damage_is_told_once_for_a_drive_and_with_its_array() {
     let defect = bench.one(health::failing);
     assert_eq!(
         defect.summary,
-        "sdb reports damage: its spare blocks are used up, 8 sectors that cannot be read"
+        "sdb reports damage: its spare blocks run out, 8 sectors that cannot be read"
     );
     let commands: Vec<&str> =
         defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
@@ -78,11 +78,77 @@ fn damage_is_told_once_for_a_drive_and_with_its_array() {
         commands[1],
         "mdadm /dev/md0 --add /dev/NEW && mdadm /dev/md0 --replace /dev/sdb --with /dev/NEW"
     );
+    // How the array stands decides what is right for it.
+    let say = |bench: &Bench| -> String {
+        let fix = bench.one(health::failing).fix;
+        fix.iter().map(|step| format!("{} {:?}\n", step.text, step.command)).collect()
+    };
+    bench.md_of(2).degraded = Some(1);
+    bench.md_of(2).members[0].state = Some("faulty".into());
+    let text = say(&bench);
+    assert!(text.contains("add no drive to it now") && !text.contains("--add"), "{text}");
+    bench.md_of(2).members[0].state = Some("in_sync".into());
+    bench.md_of(2).members[1].state = Some("faulty".into());
+    let text = say(&bench);
+    assert!(text.contains("has given it up already") && !text.contains("--replace"), "{text}");
+    bench.md_of(2).degraded = Some(0);
+    bench.md_of(2).members[1].state = Some("in_sync,want_replacement".into());
+    let copy = MdMember {
+        name: "sdc".into(),
+        state: Some("replacement".into()),
+        slot: Some("1".into()),
+        ..MdMember::default()
+    };
+    bench.md_of(2).members.push(copy);
+    let text = say(&bench);
+    assert!(text.contains("mdadm --wait /dev/md0") && !text.contains("--replace"), "{text}");
     // Stripes without copies have nothing to replace a member from.
     bench.md_of(2).level = Some("raid0".into());
     let fix = bench.one(health::failing).fix;
     assert!(fix.iter().all(|step| step.command.as_ref().is_none_or(|c| !c.contains("mdadm"))));
     assert!(fix.iter().any(|step| step.text.starts_with("copy what is needed")), "{fix:?}");
+}
+
+/// What keeps copies by itself has a command of its own for it.
+#[test]
+fn failing_drives_of_volumes_and_filesystems_with_copies_are_replaced_there() {
+    let ill = || Some(Health { pending: Some(9), ..Health::default() });
+    let last = |bench: &Bench| {
+        let fix = bench.one(health::failing).fix;
+        fix.last().map(|step| step.command.clone().unwrap_or_else(|| step.text.clone()))
+    };
+    for (fs_type, profile, expected) in [
+        ("btrfs", "raid1", "btrfs replace start -B /dev/sda1 /dev/NEW /srv"),
+        ("btrfs", "single", "copy what is needed to another drive first"),
+        ("zfs", "", "zpool replace tank /dev/sda1 /dev/NEW"),
+        ("ext4", "", "copy what is needed to another drive first"),
+    ] {
+        let mut bench = Bench::new();
+        let (disk, other) = (bench.disk("sda"), bench.disk("sdb"));
+        let part = bench.partition("sda1", 1 << 20, disk);
+        let (fs, mount) = bench.mounted(fs_type, "/srv", part);
+        bench.node(fs).below.push(other);
+        bench.mount_of(mount).source = "tank/data".into();
+        bench.fs_of(fs).data_profiles = vec![profile.into()];
+        bench.detail_of(disk).health = ill();
+        let told = last(&bench).unwrap_or_default();
+        assert!(told.starts_with(expected), "{fs_type} {profile}: {told}");
+    }
+    for (level, expected) in [
+        ("raid1", "lvconvert --replace /dev/sda vg/data /dev/NEW"),
+        ("raid0", "copy what is needed to another drive first"),
+    ] {
+        let mut bench = Bench::new();
+        let (disk, other) = (bench.disk("sda"), bench.disk("sdb"));
+        let linear = ["0 8 linear 8:0 2048".to_owned()];
+        let first = bench.dm("dm-0", "vg-data_rimage_0", "LVM-a", &linear, &[disk]);
+        let second = bench.dm("dm-1", "vg-data_rimage_1", "LVM-b", &linear, &[other]);
+        let table = [format!("0 8 raid {level} 3 0 region_size 4096 2 - 253:2 - 253:3")];
+        bench.dm("dm-2", "vg-data", "LVM-c", &table, &[first, second]);
+        bench.detail_of(disk).health = ill();
+        let told = last(&bench).unwrap_or_default();
+        assert!(told.starts_with(expected), "{level}: {told}");
+    }
 }
 
 #[test]

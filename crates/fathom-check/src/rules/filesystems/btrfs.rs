@@ -5,6 +5,7 @@ use crate::rules::shared::{list, on_one_drive};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Defect, Gravity};
+use fathom_model::stack::FsFacts;
 use std::collections::BTreeSet;
 
 /// Lost devices that every place with this profile survives.
@@ -15,6 +16,12 @@ fn forgiven(profile: &str) -> u64 {
         "raid1c4" => 3,
         _ => 0,
     }
+}
+
+/// True when everything on it survives the loss of a device.
+pub(in crate::rules) fn has_copies(fs: &FsFacts) -> bool {
+    let mut all = fs.data_profiles.iter().chain(&fs.metadata_profiles).peekable();
+    all.peek().is_some() && all.all(|profile| forgiven(profile) > 0)
 }
 
 fn profiles<'a>(m: &Mounted<'a>) -> impl Iterator<Item = &'a str> + use<'a> {

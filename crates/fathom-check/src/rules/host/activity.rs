@@ -169,7 +169,7 @@ pub(super) fn other_io(scene: &Scene<'_>) -> Vec<Defect> {
     }
     for io in busy.iter().skip(1) {
         if let Some(index) = scene.device(&io.name) {
-            defect = defect.also_on(scene.node(index).key());
+            defect = defect.concerning(scene.node(index).key());
         }
     }
     let defect = defect

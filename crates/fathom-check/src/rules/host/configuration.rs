@@ -122,7 +122,7 @@ pub(super) fn no_netdev(scene: &Scene<'_>) -> Vec<Defect> {
         let has = |option: &str| entry.options.iter().any(|own| own == option);
         let skip = ["_netdev", "noauto", "x-systemd.automount"].into_iter().any(has);
         // The system's own root is brought up by the initial RAM disk.
-        let Some((index, _)) = named(scene, entry).filter(|_| !skip && entry.mount_point != "/")
+        let Some((index, node)) = named(scene, entry).filter(|_| !skip && entry.mount_point != "/")
         else {
             continue;
         };
@@ -132,10 +132,14 @@ pub(super) fn no_netdev(scene: &Scene<'_>) -> Vec<Defect> {
             transport == Some("iscsi") || is_network_nvme(scene, *disk)
         });
         let Some(disk) = remote.map(|disk| scene.node(disk)) else { continue };
+        // Paths of NVMe have no device of their own: people know the drive that they lead to.
+        let label = match (node.devno.as_ref(), disk.devno.as_ref()) {
+            (Some(_), None) => node.label(),
+            _ => disk.label(),
+        };
         let summary = format!(
-            "{} lies on {}, which is reached over the network; its line in /etc/fstab lacks _netdev",
-            entry.mount_point,
-            disk.label()
+            "{} lies on {label}, which is reached over the network; its line in /etc/fstab lacks _netdev",
+            entry.mount_point
         );
         let defect = Defect::new("fstab-no-netdev", Gravity::Medium, Some(&scene.node(index).key()), summary)
             .sure(Certainty::Likely)

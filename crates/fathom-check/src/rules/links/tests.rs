@@ -120,7 +120,7 @@ fn a_link_above_a_switch_is_told_once() {
     };
     bench.snapshot.system.hosts.push(host);
     let defect = bench.one(sums::link);
-    assert_eq!((defect.gravity, defect.also.len()), (Low, 2));
+    assert_eq!((defect.gravity, defect.also.len(), defect.concerns.len()), (Low, 0, 2));
 }
 
 #[test]

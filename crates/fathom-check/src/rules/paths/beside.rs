@@ -70,7 +70,7 @@ pub(super) fn no_map(scene: &Scene<'_>) -> Vec<Defect> {
                     node.drive.as_ref().and_then(|drive| drive.wwn.clone()).unwrap_or_default();
                 defect = defect.seen(sysfs(node, "device/wwid"), wwn);
                 if index != first {
-                    defect = defect.also_on(node.key());
+                    defect = defect.concerning(node.key());
                 }
             }
             defect

@@ -165,7 +165,7 @@ pub(super) fn friendly_names(scene: &Scene<'_>) -> Vec<Defect> {
     .sure(Certainty::Possible)
     .seen("/etc/multipath.conf: defaults/user_friendly_names", "yes");
     for map in &named[1..] {
-        defect = defect.also_on(map.node.key());
+        defect = defect.concerning(map.node.key());
     }
     vec![
         defect

@@ -357,7 +357,7 @@ pub(super) fn daemon_missing(scene: &Scene<'_>) -> Vec<Defect> {
     )
     .seen("/proc: processes", "no multipathd");
     for map in &maps[1..] {
-        defect = defect.also_on(map.node.key());
+        defect = defect.concerning(map.node.key());
     }
     vec![
         defect

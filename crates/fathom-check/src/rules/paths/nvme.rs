@@ -5,9 +5,13 @@ use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{Node, NodeKind};
+use std::collections::BTreeSet;
 
 /// States of a path over which I/O goes.
 const WORKING: [&str; 4] = ["live", "running", "optimized", "non-optimized"];
+
+/// States in which a controller that answers does not serve the namespace (asymmetric namespace access).
+const ELSEWHERE: [&str; 2] = ["inaccessible", "change"];
 
 fn heads<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (&'a Node, Vec<&'a Node>)> {
     let heads = scene.nodes(&[NodeKind::NvmeMultipath]);
@@ -27,57 +31,72 @@ fn transport<'a>(scene: &Scene<'a>, path: &Node) -> Option<&'a str> {
 
 /// Paths over which no I/O goes.
 pub(super) fn path_down(scene: &Scene<'_>) -> Vec<Defect> {
-    heads(scene)
-        .filter_map(|(head, paths)| {
-            let down: Vec<(&Node, &str)> = paths
-                .iter()
-                .filter_map(|path| {
-                    Some((*path, state(path).filter(|state| !WORKING.contains(state))?))
-                })
-                .collect();
-            let (_, first) = down.first()?;
-            let mut defect = Defect::new(
-                "nvme-path-down",
-                Gravity::High,
-                Some(&head.key()),
-                format!(
-                    "{} of the {} paths to {} are not usable ({first})",
-                    down.len(),
-                    paths.len(),
-                    head.name
-                ),
-            );
-            for (path, state) in &down {
-                defect = defect
-                    .seen(
-                        format!("{} or its controller's state", sysfs(path, "ana_state")),
-                        format!("{}: {state}", path.name),
-                    )
-                    .concerning(path.key());
-            }
-            Some(
-                defect
+    let mut found = Vec::new();
+    for (head, paths) in heads(scene) {
+        let down = paths.iter().filter_map(|path| Some((*path, state(path)?)));
+        let down = down.filter(|(_, state)| !WORKING.contains(state));
+        let works = paths.iter().filter_map(|path| state(path)).any(|s| WORKING.contains(&s));
+        // With the controller all is well: the target says that the namespace is served by another one.
+        let (elsewhere, lost): (Vec<_>, Vec<_>) =
+            down.partition(|(_, state)| works && ELSEWHERE.contains(state));
+        if !lost.is_empty() {
+            found.push(
+                down_told(head, paths.len(), &lost, Gravity::High)
                     .because(
                         "the paths that are left carry everything, and when the last one \
                         fails I/O waits until the controller loss time-out and then fails",
                     )
-                    .command(
-                        "see controllers, addresses and states",
-                        format!("nvme list-subsys {}", word(head.label())),
-                    )
-                    .command("see when and why", "dmesg -T | grep -i nvme")
                     .advise(
                         "bring the network or target port back: the driver reconnects by \
                         itself until ctrl_loss_tmo has passed; after that: nvme connect-all",
+                    ),
+            );
+        }
+        if !elsewhere.is_empty() {
+            let is_changing = elsewhere.iter().any(|(_, state)| *state == "change");
+            let gravity = if is_changing { Gravity::Medium } else { Gravity::Low };
+            found.push(
+                down_told(head, paths.len(), &elsewhere, gravity)
+                    .sure(Certainty::Possible)
+                    .because(
+                        "the controller answers, and says that the namespace is served by others \
+                        now: that is how a target with an active and a passive side always is; \
+                        where both were to serve it, one of them has failed over",
                     )
-                    .risking("none")
-                    .verified_by(format!(
-                        "nvme list-subsys {} shows all paths live",
-                        word(head.label())
-                    )),
-            )
-        })
-        .collect()
+                    .advise(
+                        "look on the target why, where both sides were to serve it; nothing here \
+                        brings it back",
+                    ),
+            );
+        }
+    }
+    found
+}
+
+fn down_told(head: &Node, count: usize, down: &[(&Node, &str)], gravity: Gravity) -> Defect {
+    let states: BTreeSet<&str> = down.iter().map(|(_, state)| *state).collect();
+    let defect = Defect::new(
+        "nvme-path-down",
+        gravity,
+        Some(&head.key()),
+        format!(
+            "{} of the {count} paths to {} {} usable ({})",
+            down.len(),
+            head.name,
+            if down.len() == 1 { "is not" } else { "are not" },
+            list(states)
+        ),
+    );
+    let defect = down.iter().fold(defect, |defect, (path, state)| {
+        let source = format!("{} or its controller's state", sysfs(path, "ana_state"));
+        defect.seen(source, format!("{}: {state}", path.name)).concerning(path.key())
+    });
+    let paths = format!("nvme list-subsys {}", word(head.label()));
+    defect
+        .command("see controllers, addresses and states", paths.clone())
+        .command("see when and why", "dmesg -T | grep -i nvme")
+        .risking("none")
+        .verified_by(format!("{paths} shows all paths live"))
 }
 
 /// A namespace over a network that is reached one way only.

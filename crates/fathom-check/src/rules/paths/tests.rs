@@ -274,12 +274,25 @@ fn nvme_paths_are_told_by_state_number_and_policy() {
     let (mut bench, paths) = namespace(2, "tcp");
     assert_eq!(bench.ids(RULES), [""; 0]);
     for (state, count) in
-        [("live", 0), ("non-optimized", 0), ("connecting", 1), ("inaccessible", 1)]
+        [("live", 0), ("non-optimized", 0), ("inaccessible", 1), ("connecting", 1)]
     {
         bench.drive_of(paths[0]).state = Some(state.into());
         assert_eq!(bench.ask(nvme::path_down).len(), count, "{state}");
     }
     assert_eq!(bench.one(nvme::path_down).gravity, Gravity::High);
+    // The controller answers: the other side of the target serves it.
+    for (state, gravity) in [("inaccessible", Gravity::Low), ("change", Gravity::Medium)] {
+        bench.drive_of(paths[0]).state = Some(state.into());
+        let defect = bench.one(nvme::path_down);
+        assert_eq!((defect.gravity, defect.certainty), (gravity, Certainty::Possible), "{state}");
+        let fix: Vec<&str> = defect.fix.iter().map(|step| step.text.as_str()).collect();
+        assert!(fix.iter().all(|text| !text.contains("reconnect")), "{fix:?}");
+        // Where nothing serves it, all wait.
+        let other = bench.drive_of(paths[1]).state.replace(state.into());
+        let defect = bench.one(nvme::path_down);
+        assert_eq!((defect.gravity, defect.concerns.len()), (Gravity::High, 2));
+        bench.drive_of(paths[1]).state = other;
+    }
     bench.drive_of(paths[0]).state = Some("optimized".into());
     bench.drive_of(2).io_policy = Some("numa".into());
     assert_eq!(bench.one(nvme::io_policy).gravity, Gravity::Low);

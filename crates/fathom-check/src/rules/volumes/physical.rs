@@ -250,7 +250,7 @@ pub(super) fn duplicates(scene: &Scene<'_>) -> Vec<Defect> {
                 defect = defect
                     .seen(format!("label of LVM on {}", node.label()), format!("{uuid}, {use_}"));
                 if index != *first {
-                    defect = defect.also_on(node.key());
+                    defect = defect.concerning(node.key());
                 }
             }
             let mut free = indexes.iter().filter(|&&index| !scene.in_use(index));
