@@ -7,10 +7,12 @@
 pub mod runs;
 mod words;
 
+use crate::known;
 use fathom_base::json;
 use words::{
-    LONG_HEX, NAMED_BY_PEOPLE, NAMING, NAMING_OPTIONS, NO_DOMAINS, NUMBER_DIGITS, OPTIONS,
-    ORDINARY, PARAMETERS, PLAIN, QUALIFIED, USUAL_HOSTS, UUID_CHARS, VALUED, WELL_KNOWN,
+    LONG_HEX, NAMED_BY_PEOPLE, NAMING, NAMING_KEYS, NAMING_OPTIONS, NAMING_SETTINGS, NO_DOMAINS,
+    NUMBER_DIGITS, OF_LOGS, OF_UDEV, OPTIONS, ORDINARY, OWN_WORDS, OWN_WORDS_IN, PARAMETERS, PLAIN,
+    QUALIFIED, SETTINGS, USUAL_HOSTS, UUID_CHARS, VALUED, WELL_KNOWN,
 };
 
 use fathom_base::prng::Prng;
@@ -19,6 +21,7 @@ use fathom_model::stack::{Node, NodeKind};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 /// The snapshot without what identifies; `seed` decides what stands instead, and has to be forgotten.
 #[must_use]
@@ -91,6 +94,9 @@ impl Words {
             let value = if VALUED.contains(&name) { value } else { "" };
             let words = runs(name).chain(runs(value));
             self.plain.extend(words.map(|(_, run)| run.to_lowercase()));
+        } else if key == "udev_queue_rules" {
+            let named = naming_values(text).flat_map(runs);
+            self.secret.extend(named.map(|(_, run)| run.to_lowercase()));
         } else if (key, parent) == ("why", "unread") {
             // Where a file is named it stands in quotes: the store, in somebody's own directory.
             let quoted = text.split('\'').skip(1).step_by(2).filter(|name| name.contains('/'));
@@ -112,6 +118,12 @@ impl Words {
         }
     }
 }
+
+/// The words that rules look for in the kernel's log and in udev's rules: without them nothing would be found there.
+static WORDS_OF_RULES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let texts = known::phrases().chain(OF_LOGS.iter().copied()).chain(OF_UDEV.iter().copied());
+    texts.flat_map(runs).map(|(_, run)| run.to_lowercase()).collect()
+});
 
 /// True for words that identify nobody: short ones, ordinary ones, the kernel's names of devices.
 fn is_ordinary(word: &str) -> bool {
@@ -145,6 +157,7 @@ fn is_ordinary(word: &str) -> bool {
         || kernel
         || friendly
         || ORDINARY.contains(&lower.as_str())
+        || WORDS_OF_RULES.contains(lower.as_str())
         || (word.len() < 7 && word.bytes().all(|b| b.is_ascii_digit()))
 }
 
@@ -154,6 +167,19 @@ fn is_well_known(run: &str) -> bool {
     run.bytes().all(|b| b.is_ascii_digit())
         || WELL_KNOWN.contains(&lower.as_str())
         || is_ordinary(run)
+}
+
+/// What a rule of udev compares with or sets of names and numbers of single pieces: `ENV{ID_SERIAL}=="..."`.
+fn naming_values(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let (head, after) = rest.split_once('"')?;
+        let (value, after) = after.split_once('"')?;
+        rest = after;
+        Some((head.trim_start_matches([' ', ',']).to_uppercase(), value))
+    })
+    .filter(|(head, _)| NAMING_KEYS.iter().any(|key| head.contains(key)))
+    .map(|(_, value)| value)
 }
 
 /// Runs of letters and digits with where they begin.
@@ -237,6 +263,11 @@ fn telling_host(name: &str) -> Option<String> {
     (first.len() > 3 && !is_usual).then_some(first)
 }
 
+/// A word and its value.
+fn is_setting(items: &[Value]) -> bool {
+    matches!(items, [Value::String(_), Value::String(_)])
+}
+
 /// What stands instead.
 struct Replacements {
     words: BTreeSet<String>,
@@ -264,6 +295,11 @@ impl Replacements {
             Value::Object(fields) => {
                 fields.iter_mut().for_each(|(name, value)| self.replace(value, name, key));
             }
+            Value::Array(items) if SETTINGS.contains(&key) && is_setting(items) => {
+                let is_name = NAMING_SETTINGS.iter().any(|name| items[0] == *name);
+                let key = if is_name { key } else { "state" };
+                self.replace(&mut items[1], key, parent);
+            }
             Value::Array(items) => {
                 items.iter_mut().for_each(|item| self.replace(item, key, parent));
             }
@@ -276,6 +312,11 @@ impl Replacements {
             }
             Value::String(text) if parent == "kernel_log" && !text.contains("ommand line") => {
                 *text = self.text(&self.without_domains(text));
+            }
+            Value::String(text)
+                if OWN_WORDS.contains(&key) || OWN_WORDS_IN.contains(&(key, parent)) =>
+            {
+                *text = self.without_addresses(&self.without_uuids(&self.without_shapes(text)));
             }
             Value::String(text) if !PLAIN.contains(&key) => {
                 *text = self.text(&without_command_line(text));

@@ -83,10 +83,14 @@ pub(crate) const ERROR: [&str; 7] = [
     "read error not corrected",
 ];
 
+/// What a port that is not the active one answers to everything: its sense says why (transition, standby, unavailable).
+pub(crate) const PASSIVE: &str = "logical unit not accessible";
+
 /// Words of what arrays, volumes, paths and filesystems tell, and of what only explains other lines.
-const OTHER: [&str; 15] = [
+const OTHER: [&str; 16] = [
     "critical space allocation error",
     "log_info(",
+    PASSIVE,
     "failed command:",
     "disk failure on",
     "kicking non-fresh",
@@ -106,6 +110,13 @@ const OTHER: [&str; 15] = [
 /// how errors of processors and memory begin.
 pub(crate) const NO_TROUBLE: [&str; 3] =
     ["power-on or device reset", "aer: enabled with irq", "[hardware error]"];
+
+/// All the words that lines of the kernel's log are known by.
+pub(crate) fn phrases() -> impl Iterator<Item = &'static str> {
+    let ports = [PORT_DISABLED, PORT_GIVEN_UP];
+    let lists = [RESET.as_slice(), &LINK, &ERROR, &OTHER, &NO_TROUBLE].into_iter().flatten();
+    lists.copied().chain(ports)
+}
 
 /// True for a line of the kernel's log about trouble with storage.
 #[must_use]

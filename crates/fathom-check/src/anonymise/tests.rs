@@ -1,6 +1,7 @@
 //! What identifies goes, what is technical stays.
 
 use super::*;
+use crate::fixtures::Bench;
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::{DriveFacts, FsFacts, MdFacts, MountFacts, Node, NodeKind};
 use fathom_model::system::{FstabEntry, LogLine};
@@ -197,4 +198,57 @@ fn names_of_the_kernel_are_ordinary() {
         assert!(is_ordinary(name), "{name}");
     }
     assert!(!is_ordinary("acmep1") && !is_ordinary("ZC1A2B3C"));
+}
+
+/// Whatever a mount is called: the words by which rules read logs and udev's rules stay.
+#[test]
+fn mounts_that_are_called_like_words_of_rules_change_nothing() {
+    const UDEV: &str = r#"ACTION=="add|change", SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", KERNEL=="sda", ATTR{queue/scheduler}="none", ATTR{queue/read_ahead_kb}="4096""#;
+    let phrases: Vec<&str> = known::phrases().collect();
+    let texts = phrases.iter().copied().chain(UDEV.split('"'));
+    let words: BTreeSet<String> = texts
+        .flat_map(runs)
+        .map(|(_, run)| run.to_lowercase())
+        .filter(|run| run.len() > 2)
+        .collect();
+    assert!(words.contains("medium") && words.contains("subsystem") && words.len() > 90);
+    for word in words {
+        let mut bench = Bench::new();
+        let disk = bench.disk("sda");
+        bench.mounted("ext4", &format!("/srv/{word}"), disk);
+        let line = |phrase: &&str| LogLine {
+            text: format!("{phrase}, dev sda, sector 1234"),
+            ..LogLine::default()
+        };
+        bench.snapshot.system.kernel_log = phrases.iter().map(line).collect();
+        bench.snapshot.system.configuration.udev_queue_rules =
+            vec![("/etc/udev/rules.d/60-a.rules".to_owned(), UDEV.to_owned())];
+        let rules = |snapshot: &Snapshot| -> Vec<(String, String)> {
+            let found = crate::check(snapshot).into_iter();
+            found.map(|d| (d.rule, d.summary.replace(&word, ""))).collect()
+        };
+        let told = rules(&bench.snapshot);
+        assert!(told.iter().any(|(rule, _)| rule == "kernel-log-io-errors"), "{told:?}");
+        assert!(told.iter().any(|(rule, _)| rule == "udev-rule-not-in-effect"), "{told:?}");
+        assert_eq!(rules(&anonymise(bench.snapshot.clone(), 7)), told, "{word}");
+    }
+}
+
+#[test]
+fn what_udev_knows_single_drives_by_goes() {
+    let mut snapshot = Snapshot::default();
+    let line = r#"KERNEL=="sd*", ENV{ID_SERIAL_SHORT}=="S5GXNX0T123456", ATTRS{serial}=="Z4D0SECRET", ENV{ID_FS_LABEL}!="payroll", ATTRS{model}=="ST4000NM0035", ENV{ID_PATH}=="pci-0000:00:1f.2-ata-1", ATTR{queue/scheduler}="none""#;
+    snapshot.system.configuration.udev_queue_rules = vec![("60-a.rules".into(), line.into())];
+    let hidden = anonymise(snapshot, 7).system.configuration.udev_queue_rules.remove(0).1;
+    for secret in ["S5GXNX0T123456", "Z4D0SECRET", "payroll"] {
+        assert!(!hidden.contains(secret), "{secret} in {hidden}");
+    }
+    for technical in [
+        r#"KERNEL=="sd*", ENV{ID_SERIAL_SHORT}=="#,
+        "ST4000NM0035",
+        "pci-0000:00:1f.2-ata-1",
+        r#"ATTR{queue/scheduler}="none""#,
+    ] {
+        assert!(hidden.contains(technical), "{technical} not in {hidden}");
+    }
 }

@@ -62,6 +62,75 @@ pub(super) const PLAIN: &[&str] = &[
     "metadata_profiles",
     "virtualisation",
 ];
+/// Fields that hold words of the kernel and of programs, and numbers: nothing in them is called as somebody liked. Keys and UUIDs may
+/// stand in tables.
+pub(super) const OWN_WORDS: &[&str] = &[
+    "state",
+    "status",
+    "table",
+    "consistency_policy",
+    "layout_words",
+    "metadata_version",
+    "bitmap_location",
+    "self_test",
+    "role",
+    "slot",
+    "version",
+    "schedule",
+    "energy_preference",
+    "link_power_policy",
+    "iommu_type",
+    "latency_tolerance_us",
+    "address",
+    "pci_address",
+    "sata_speed",
+    "sas_rates",
+    "link_speed",
+    "link_speed_max",
+    "interface_speed_max",
+    "cache_type",
+    "controller",
+    "host",
+    "other",
+    "damaged",
+    "cipher",
+    "flags",
+    "lockdown",
+    "mitigations",
+    "vulnerabilities",
+    "transparent_hugepages",
+    "algorithm",
+    "verdict",
+    "findings",
+    "architecture",
+    "cloud",
+    "cpus",
+    "allowed_cpus",
+    "effective_cpus",
+    "queue_cpus",
+    "kernel_threads",
+    "module_parameters",
+    "vm",
+    "md",
+    "queue",
+    "bcache",
+    "filesystem",
+];
+/// Fields of the same kind inside of these: field and what it is in.
+pub(super) const OWN_WORDS_IN: &[(&str, &str)] = &[
+    ("name", "daemons"),
+    ("name", "cpu_idle"),
+    ("name", "hosts"),
+    ("name", "interrupts"),
+    ("name", "io_now"),
+    ("file", "io_limits"),
+    ("value", "io_limits"),
+];
+/// Settings of multipath: lists of pairs of a word of its own and a value, which names something under some words only.
+pub(super) const SETTINGS: &[&str] =
+    &["defaults", "blacklist", "exceptions", "devices", "multipaths"];
+/// Of these words.
+pub(super) const NAMING_SETTINGS: &[&str] = &["alias", "wwid", "devnode", "property", "protocol"];
 /// Fields that hold options of mounts.
 pub(super) const OPTIONS: &[&str] = &["options", "super_options", "effective_options"];
 /// Options whose values are words of the filesystem's own.
@@ -183,6 +252,35 @@ pub(super) const ORDINARY: &[&str] = &[
     "another",
     "localhost",
     "volume",
+];
+/// Further words by which rules read the kernel's log.
+pub(super) const OF_LOGS: &[&str] = &[
+    "I/O error, dev sector, op flags",
+    "/proc/self/mountinfo, space of",
+    "seqread seqwrite randread randwrite randomio commit oltp replication",
+    "buffer metadata discard secure_erase write_zeroes",
+    "nvme ahci mpt3sas mpi3mr megaraid_sas smartpqi hpsa aacraid scsi disable",
+];
+/// Keys of udev's rules, and attributes that they set, with the values that these take.
+pub(super) const OF_UDEV: &[&str] = &[
+    "ACTION SUBSYSTEM SUBSYSTEMS KERNEL KERNELS DRIVER DRIVERS ATTR ATTRS ENV TAG TEST PROGRAM RESULT IMPORT RUN NAME SYMLINK",
+    "OPTIONS GOTO LABEL add change remove DEVTYPE disk partition device bdi queue scheduler rotational read_ahead_kb nr_requests",
+    "max_sectors_kb nomerges rq_affinity iostats write_cache wbt_lat_usec none noop deadline mq-deadline bfq kyber back through",
+];
+/// Parts of keys of udev's rules whose values name single pieces, in upper case.
+pub(super) const NAMING_KEYS: &[&str] = &[
+    "SERIAL",
+    "WWID",
+    "WWN",
+    "UUID",
+    "LABEL",
+    "ID_PATH",
+    "DM_NAME",
+    "PART_ENTRY_NAME",
+    "SYMLINK",
+    "NGUID",
+    "EUI",
+    "VPD_PG",
 ];
 /// Letters and digits of a UUID, however it is cut.
 pub(super) const UUID_CHARS: usize = 32;

@@ -1,6 +1,8 @@
 //! What the kernel has logged about devices, told on the device whose name stands in the line.
 
-use crate::known::{ERROR, LINK, NO_TROUBLE, PORT_DISABLED, PORT_GIVEN_UP, ata_port, is_reset};
+use crate::known::{
+    ERROR, LINK, NO_TROUBLE, PASSIVE, PORT_DISABLED, PORT_GIVEN_UP, ata_port, is_reset,
+};
 use crate::rules::drives::{hosts_with_disks, is_virtual, transport};
 use crate::scene::Scene;
 use fathom_base::order::Order;
@@ -26,8 +28,15 @@ fn kind(text: &str) -> Option<Kind> {
     let has = |words: &[&str]| words.iter().any(|words| text.contains(words));
     // Errors that a removed loop or network device, or a filesystem above, tells are consequences; that it was switched on
     // every drive says once.
-    let consequence =
-        ["buffer i/o error", "dev loop", "dev nbd", "dev fd", "dev sr", "metadata i/o error"];
+    let consequence = [
+        "buffer i/o error",
+        "dev loop",
+        "dev nbd",
+        "dev fd",
+        "dev sr",
+        "[sr",
+        "metadata i/o error",
+    ];
     if has(&consequence) || has(&NO_TROUBLE) {
         return None;
     }
@@ -207,7 +216,11 @@ fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<About<'a>, Vec<&'a Log
             .filter(|(_, lines)| lines.iter().any(|line| gives_up(scene, &line.text)));
         let gone = drives_lost(scene, gone.map(|(about, _)| *about));
         let are_gone = drives_lost(scene, found.keys().copied()) <= gone;
+        let passive = passive(scene);
         found.retain(|about, lines| {
+            if passive.contains(about) {
+                lines.retain(|line| !is_bare(&line.text));
+            }
             if about.is_lost() && are_gone || about.is_node() && given_up.contains_key(about) {
                 lines.retain(|line| !is_bare(&line.text));
             }
@@ -219,6 +232,21 @@ fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<About<'a>, Vec<&'a Log
         found.retain(|about, _| about.is_node());
     }
     found
+}
+
+/// Paths whose target serves the drive by another port now: it refuses what comes here, as the look for partitions at boot.
+fn passive<'a>(scene: &Scene<'a>) -> BTreeSet<About<'a>> {
+    const STATES: [&str; 3] = ["standby", "unavailable", "transitioning"];
+    let log = scene.snapshot.system.kernel_log.iter();
+    let told = log.filter(|line| line.text.to_lowercase().contains(PASSIVE));
+    let told = told.map(|line| {
+        node_of(scene, &line.text).map_or_else(|| named(scene, &line.text), About::Node)
+    });
+    let is_passive = |node: &Node| {
+        node.details().access_state.as_deref().is_some_and(|state| STATES.contains(&state))
+    };
+    let now = scene.nodes(&[NodeKind::Disk]).filter(|(_, node)| is_passive(node));
+    told.chain(now.map(|(index, _)| About::Node(index))).collect()
 }
 
 /// How many drives those are that are no longer there: a line that names one `sd 5:0:0:0: [sdq]` joins both names.
@@ -473,6 +501,23 @@ mod tests {
             "/dev/sda: the kernel's log has 2 lines about errors, the last 10 min 00 s ago"
         );
         assert!(bench.ask(resets).is_empty() && bench.ask(link_errors).is_empty());
+    }
+
+    /// A path in standby refuses everything, and a scratched disc is no failing drive.
+    #[test]
+    fn what_is_refused_for_a_good_reason_is_no_error() {
+        let refused = "I/O error, dev sda, sector 0 op 0x0:(READ) flags 0x0";
+        let why = "sd 1:0:0:1: [sda] Add. Sense: Logical unit not accessible, target port in standby state";
+        assert_eq!(bench(&[refused]).ask(io_errors).len(), 1);
+        assert_eq!(bench(&[why, refused]).ask(io_errors), []);
+        let mut path = bench(&[refused]);
+        path.detail_of(0).access_state = Some("standby".into());
+        assert_eq!(path.ask(io_errors), []);
+        let real = bench(&[why, refused, "critical medium error, dev sda, sector 1008"]);
+        let summary = real.one(io_errors).summary;
+        assert!(summary.contains("1 line about errors"), "{summary}");
+        let disc = "sr 11:0:0:0: [sr0] tag#0 Sense Key : Medium Error [current]";
+        assert_eq!(bench(&[disc]).ask(io_errors), []);
     }
 
     #[test]

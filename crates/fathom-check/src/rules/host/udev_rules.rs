@@ -5,25 +5,42 @@ use fathom_base::shell;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{Node, NodeKind};
 
+/// What a rule asks for: key, wanted or not, pattern.
+type Match<'a> = (&'a str, bool, &'a str);
+
 /// A rule, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct UdevRule<'a> {
     file: &'a str,
     line: &'a str,
-    /// What it asks for: key, wanted or not, pattern.
-    matches: Vec<(&'a str, bool, &'a str)>,
+    matches: Vec<Match<'a>>,
+    /// What rules before it in its file ask for that jump over it.
+    jumps: Vec<Vec<Match<'a>>>,
     /// What it sets: attribute (`queue/scheduler`) and value.
     sets: Vec<(&'a str, &'a str)>,
 }
 
 fn rules<'a>(scene: &Scene<'a>) -> Vec<UdevRule<'a>> {
     let lines = &scene.snapshot.system.configuration.udev_queue_rules;
-    lines.iter().map(|(file, line)| parse(file, line)).collect()
+    let mut rules: Vec<UdevRule<'a>> = Vec::new();
+    // Jumps under way: file, label, what the rule that jumps asks for.
+    let mut jumps: Vec<(&str, &str, Vec<Match<'a>>)> = Vec::new();
+    for (file, line) in lines.iter().map(|(file, line)| (file.as_str(), line.as_str())) {
+        let (mut rule, label, jump) = parse(file, line);
+        jumps.retain(|(of, to, _)| *of == file && Some(*to) != label);
+        rule.jumps = jumps.iter().map(|(_, _, matches)| matches.clone()).collect();
+        if let Some(to) = jump {
+            jumps.push((file, to, rule.matches.clone()));
+        }
+        rules.extend(Some(rule).filter(|rule| !rule.sets.is_empty()));
+    }
+    rules
 }
 
-/// `KEY=="pattern"`, `KEY!="pattern"` and `ATTR{x}="value"`, with commas between them.
-fn parse<'a>(file: &'a str, line: &'a str) -> UdevRule<'a> {
-    let (mut matches, mut sets) = (Vec::new(), Vec::new());
+/// `KEY=="pattern"`, `KEY!="pattern"` and `ATTR{x}="value"`, with commas between them; beside the rule the label that it is, and the
+/// one that it jumps to.
+fn parse<'a>(file: &'a str, line: &'a str) -> (UdevRule<'a>, Option<&'a str>, Option<&'a str>) {
+    let (mut matches, mut sets, mut label, mut jump) = (Vec::new(), Vec::new(), None, None);
     let mut rest = line;
     // The value ends with the second quotation mark.
     while let Some((head, after)) = rest.split_once('"') {
@@ -35,6 +52,12 @@ fn parse<'a>(file: &'a str, line: &'a str) -> UdevRule<'a> {
         match operator {
             "==" => matches.push((key, true, value)),
             "!=" => matches.push((key, false, value)),
+            "=" if key == "LABEL" => label = Some(value),
+            "=" if key == "GOTO" => jump = Some(value),
+            // What fails there does not match, whatever the sign before it.
+            "=" if key == "PROGRAM" || key.starts_with("IMPORT") => {
+                matches.push((key, true, value))
+            }
             "=" | ":=" => {
                 let attribute = key.strip_prefix("ATTR{").and_then(|k| k.strip_suffix('}'));
                 sets.extend(attribute.map(|attribute| (attribute, value)));
@@ -42,7 +65,7 @@ fn parse<'a>(file: &'a str, line: &'a str) -> UdevRule<'a> {
             _ => {}
         }
     }
-    UdevRule { file, line, matches, sets }
+    (UdevRule { file, line, matches, jumps: Vec::new(), sets }, label, jump)
 }
 
 /// Two rules set one attribute differently, and the devices of one are among those of the other.
@@ -52,7 +75,8 @@ pub(super) fn contradict(scene: &Scene<'_>) -> Vec<Defect> {
     for (at, later) in rules.iter().enumerate() {
         for earlier in &rules[..at] {
             // A rule for some devices after one for all is how exceptions are written.
-            if !is_part_of(&earlier.matches, &later.matches) {
+            let jumped_too = later.jumps.iter().all(|jump| earlier.jumps.contains(jump));
+            if !jumped_too || !is_part_of(&earlier.matches, &later.matches) {
                 continue;
             }
             for (attribute, value) in &later.sets {
@@ -127,9 +151,19 @@ pub(super) fn not_in_effect(scene: &Scene<'_>) -> Vec<Defect> {
     found
 }
 
-/// Whether a rule holds for a device; none when it asks for something that is not known here.
+/// Whether a rule holds for a device; none when it asks for something that is not known here, or what jumps over it does.
 fn holds_for(rule: &UdevRule<'_>, node: &Node) -> Option<bool> {
-    let asked = rule.matches.iter().filter(|(key, ..)| *key != "ACTION");
+    let jumped: Vec<Option<bool>> = rule.jumps.iter().map(|jump| fits(jump, node)).collect();
+    match fits(&rule.matches, node) {
+        Some(true) if jumped.contains(&Some(true)) => Some(false),
+        Some(true) if jumped.contains(&None) => None,
+        own => own,
+    }
+}
+
+/// Whether all that is asked for is so.
+fn fits(matches: &[Match<'_>], node: &Node) -> Option<bool> {
+    let asked = matches.iter().filter(|(key, ..)| *key != "ACTION");
     let fits: Vec<Option<bool>> = asked
         .map(|(key, wanted, pattern)| {
             let value = match *key {
@@ -295,6 +329,41 @@ mod tests {
         );
         let other = r#"KERNEL=="nvme*", ATTR{queue/scheduler}="bfq""#;
         assert!(bench(&[("60-a.rules", other)]).ask(not_in_effect).is_empty());
+    }
+
+    /// The usual form of guarded rules: what is not meant jumps over them.
+    #[test]
+    fn rules_that_are_jumped_over_do_not_hold() {
+        let set = r#"ATTR{queue/scheduler}="none""#;
+        let (end, other) = (r#"LABEL="my_end""#, r#"LABEL="other_end""#);
+        for (jump, label, count) in [
+            (r#"KERNEL!="nvme*", GOTO="my_end""#, end, 0),
+            (r#"KERNEL!="sd*", GOTO="my_end""#, end, 1),
+            (r#"ENV{X}=="1", GOTO="my_end""#, end, 0),
+            (r#"KERNEL=="sd*", GOTO="my_end""#, other, 0),
+        ] {
+            let rules = [("60-a.rules", jump), ("60-a.rules", set), ("60-a.rules", label)];
+            assert_eq!(bench(&rules).ask(not_in_effect).len(), count, "{jump} {label}");
+        }
+        // Behind the label, and in the next file, nothing is jumped over any more.
+        let jump = ("60-a.rules", r#"KERNEL=="sd*", GOTO="my_end""#);
+        for after in [("60-a.rules", set), ("70-b.rules", set)] {
+            assert_eq!(bench(&[jump, ("60-a.rules", end), after]).ask(not_in_effect).len(), 1);
+        }
+        assert_eq!(bench(&[jump, ("70-b.rules", set)]).ask(not_in_effect).len(), 1);
+        // The second of two wins always only where nothing jumps over it.
+        let later = r#"ATTR{queue/scheduler}="bfq""#;
+        let rules = [("60-a.rules", set), jump, ("60-a.rules", later)];
+        assert_eq!(bench(&rules).ask(contradict), []);
+        assert_eq!(
+            bench(&[jump, ("60-a.rules", set), ("60-a.rules", later)]).ask(contradict).len(),
+            1
+        );
+        // A program that fails is a condition that is not met.
+        let program = r#"KERNEL=="sda", PROGRAM="/bin/false", ATTR{queue/nr_requests}="64""#;
+        let mut asked = bench(&[("60-a.rules", program)]);
+        asked.queue_of(0).requests = Some(256);
+        assert_eq!(asked.ask(not_in_effect), []);
     }
 
     #[test]
