@@ -46,6 +46,20 @@ pub struct Rule {
 static PAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pages"));
 
 impl Rule {
+    /// The page with what the rule itself says of it behind the title: how grave it is, and how it was tested.
+    #[must_use]
+    pub fn explained(&self) -> String {
+        let page = self.page();
+        let (title, rest) = page.split_once('\n').unwrap_or((&page, ""));
+        let gravity = match self.gravity {
+            Gravity::Low => "low",
+            Gravity::Medium => "medium at most",
+            Gravity::High => "high at most",
+        };
+        let (id, proof) = (self.id, self.proof.words());
+        format!("{title}\n\nRule {id}; gravity: {gravity}; {proof}.\n{rest}")
+    }
+
     /// The page, Markdown. Unpacks all of them: for people, one at a time.
     #[must_use]
     pub fn page(&self) -> String {

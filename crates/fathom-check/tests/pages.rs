@@ -25,6 +25,9 @@ fn every_page_says_what_it_must() {
         let tested = page.split("## Tested\n").nth(1).unwrap();
         let words = rule.proof.words().split(':').next().unwrap();
         assert!(tested.to_lowercase().contains(words), "{id}: '{words}' in: {tested}");
+        let to_do = page.split("## What to do\n").nth(1).unwrap_or_default();
+        let to_do = to_do.split("## How to verify\n").next().unwrap_or_default();
+        assert!(to_do.to_lowercase().contains("risk"), "{id}: what that risks");
         assert!(page.lines().count() <= 60, "{id}: a page is read in a minute");
         assert!(!rule.title.ends_with('.') && rule.title.len() <= 70, "{id}: {}", rule.title);
     }

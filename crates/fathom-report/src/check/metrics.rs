@@ -27,7 +27,7 @@ pub fn metrics_text(snapshot: &Snapshot, defects: &[Defect]) -> String {
         let samples = nodes.filter_map(|(index, node)| {
             let value = of(node)?;
             let mut labels = vec![("node", node.key())];
-            if node.kind == NodeKind::FileSystem {
+            if node.fs.is_some() {
                 labels.push(("mountpoint", mountpoint(snapshot, &above[index])));
             }
             Some((labels, value))

@@ -134,7 +134,7 @@ fn exit(threshold: Threshold, defects: &[Defect]) -> Exit {
 /// The page of a rule, or what a word means.
 fn explain(output: Output, id: &str) -> CommandResult {
     let page = match rules::by_id(id) {
-        Some(rule) => rule.page(),
+        Some(rule) => rule.explained(),
         None => match glossary::explain(id) {
             Some(text) => text,
             None if id == "list" => list(),

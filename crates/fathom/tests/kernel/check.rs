@@ -500,7 +500,9 @@ fn explains() {
     for id in ids {
         let page = sandbox.run(&["check", "--explain", id]);
         assert!(
-            page.stdout.starts_with("# ") && page.stdout.contains("## What to do"),
+            page.stdout.starts_with("# ")
+                && page.stdout.contains("## What to do")
+                && page.stdout.lines().nth(2).is_some_and(|line| line.contains("; gravity: ")),
             "{id}: {page:?}"
         );
     }
