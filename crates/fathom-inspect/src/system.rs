@@ -24,6 +24,7 @@ use fathom_model::snapshot::{Machine, Unread};
 use fathom_model::system::{SystemFacts, Timer};
 use fathom_sys::sysroot::SysRoot;
 use reader::Reader;
+use std::path::Path;
 
 /// What the caller knows of the time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +44,30 @@ pub fn timers(root: &SysRoot, moment: &Moment) -> Vec<Timer> {
     timers::all(&mut reader, &processes, moment)
 }
 
+/// Whether a first line is what it should be.
+type MakesSense = fn(&str) -> bool;
+
+/// Files whose first line shows whether they are what they should be: what is there and makes no sense is not the same as what is
+/// not there.
+const SENSE: [(&str, MakesSense); 4] = [
+    ("proc/diskstats", |line| {
+        line.split_ascii_whitespace().nth(3).is_some_and(|count| count.parse::<u64>().is_ok())
+    }),
+    ("proc/meminfo", |line| line.starts_with("MemTotal:")),
+    ("proc/stat", |line| line.starts_with("cpu ")),
+    ("proc/swaps", |line| line.starts_with("Filename")),
+];
+
+fn note_nonsense(reader: &mut Reader<'_>) {
+    for (file, makes_sense) in SENSE {
+        let text = reader.text(file).unwrap_or_default();
+        if text.lines().next().is_some_and(|line| !makes_sense(line)) {
+            let error = std::io::Error::other("what it holds makes no sense");
+            reader.note(Path::new(file), &error);
+        }
+    }
+}
+
 /// All facts of the system, and what could not be read. Adapters ([`SystemFacts::hosts`]) are left empty, as they belong to the
 /// devices, and so is [`SystemFacts::io_now`], which takes two looks ([`io_now::Look`]).
 #[must_use]
@@ -52,6 +77,7 @@ pub fn system_facts(
     moment: &Moment,
 ) -> (SystemFacts, Vec<Unread>) {
     let mut reader = Reader::new(root);
+    note_nonsense(&mut reader);
     let processes = processes::all(&mut reader);
     let (kernel_log, kernel_log_read) = kernel_log::read(&mut reader);
     let facts = SystemFacts {

@@ -315,8 +315,8 @@ pub(super) fn check_due(scene: &Scene<'_>) -> Vec<Defect> {
                 the error counters: fathom check does",
             )
             .verified_by(format!(
-                "tune2fs -l {path} shows no Maximum mount count and no Check interval, or a low \
-                mount count and a Last checked of today"
+                "tune2fs -l {path} shows Maximum mount count: -1 and Check interval: 0, or a low mount \
+                count and a Last checked of today"
             )),
         )
     })

@@ -39,6 +39,9 @@ fn small_filesystem(made: &Made<'_>) -> Option<Defect> {
     let place = word(made.mount_point.unwrap_or("MOUNT_POINT"));
     let how = match made.fs_type {
         "f2fs" => "unmounted: let the filesystem fill its device",
+        "btrfs" => {
+            "let the filesystem fill its device (where btrfs filesystem show gives it another devid than 1: resize DEVID:max)"
+        }
         _ => "let the filesystem fill its device",
     };
     let grow = match made.fs_type {
