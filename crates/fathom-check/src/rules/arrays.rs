@@ -131,10 +131,36 @@ pub(super) fn standing(md: &MdFacts, name: &str) -> Standing {
         return Standing::Leaving;
     }
     match md.degraded {
-        Some(1..) if losses_left(md) == Some(0) => Standing::Last,
+        Some(1..) if losses_left(md) == Some(0) && shares_copies(md, own) => Standing::Last,
         Some(1..) => Standing::Beside,
         _ => Standing::Whole,
     }
+}
+
+/// False where what a member of a RAID10 holds has its other copies on members that are all there.
+fn shares_copies(md: &MdFacts, own: &MdMember) -> bool {
+    let slot = |member: &MdMember| member.slot.as_deref()?.parse::<u64>().ok();
+    let (Some(all), Some(layout), Some(place)) = (md.raid_disks, md.layout, slot(own)) else {
+        return true;
+    };
+    if md.level.as_deref() != Some("raid10") || all == 0 {
+        return true;
+    }
+    let works =
+        |member: &&MdMember| member.state.as_deref().is_some_and(|state| state.contains("in_sync"));
+    let there: Vec<u64> = md.members.iter().filter(works).filter_map(slot).collect();
+    let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
+    let is_missing = |place: u64| !there.contains(&place);
+    // Near copies that divide the members lie side by side in groups; others reach the next ones on both sides.
+    if far <= 1 && near > 0 && all.is_multiple_of(near) {
+        let first = place - place % near;
+        return (first..first.saturating_add(near)).any(is_missing);
+    }
+    let (place, reach) = (place % all, near.saturating_mul(far.max(1)).saturating_sub(1).min(all));
+    (1..=reach).any(|step| {
+        let (after, before) = (place.saturating_add(step), place.saturating_add(all - step));
+        is_missing(after % all) || is_missing(before % all)
+    })
 }
 
 /// What to do with a member, by its name and device, that is on its way out, by how it stands; `text` says why where it can simply be replaced.

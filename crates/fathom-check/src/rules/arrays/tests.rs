@@ -1,6 +1,6 @@
 //! Arrays in trouble, and healthy ones beside them.
 
-use super::{RULES, likeness, members, settings, state, superblocks};
+use super::{RULES, Standing, likeness, members, settings, standing, state, superblocks};
 use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::MdMember;
@@ -111,6 +111,37 @@ fn a_rebuild_does_not_begin_with_a_dying_drive() {
     bench.detail_of(left).health = ill();
     let told = commands(&bench);
     assert!(!told.contains("/dev/sdc") && told.ends_with("--add /dev/NEW"), "{told}");
+}
+
+/// Of a RAID10 only those members are the last that share copies with the missing one.
+#[test]
+fn the_last_copy_of_a_mirrored_pair_is_known() {
+    for (layout, lost, last) in [
+        (0x102, 1, vec!["sda"]),
+        (0x102, 2, vec!["sdd"]),
+        // Far and offset copies lie on the next member.
+        (0x201, 1, vec!["sda", "sdc"]),
+        (0x10201, 0, vec!["sdb", "sdd"]),
+        // Two copies on five members go over the border.
+        (0x103, 1, vec!["sda", "sdc", "sdd"]),
+    ] {
+        let (mut bench, md, _) = array("raid10", 4);
+        let facts = bench.md_of(md);
+        (facts.layout, facts.degraded) = (Some(layout), Some(1));
+        facts.members[lost].state = Some("faulty".into());
+        // With three copies one may be lost, which losses_left says.
+        if layout == 0x103 {
+            facts.degraded = Some(2);
+        }
+        let names: Vec<String> = facts.members.iter().map(|member| member.name.clone()).collect();
+        let facts = bench.md_of(md).clone();
+        let found: Vec<&str> = names
+            .iter()
+            .map(String::as_str)
+            .filter(|name| standing(&facts, name) == Standing::Last)
+            .collect();
+        assert_eq!(found, last, "{layout:#x} {lost}");
+    }
 }
 
 #[test]
