@@ -217,12 +217,12 @@ fn every_engine_does_to_files_what_the_model_says() {
     counted("random requests of every engine against the model", rounds * cases.len() * 150);
 }
 
-/// Direct requests on a disk really are asynchronous through libaio, buffered ones never are.
+/// Direct requests on a disk really are asynchronous through libaio, buffered ones never are. On a busy machine a few
+/// direct ones may all have ended when the call returns, which then is what must be said; not always.
 #[test]
 fn libaio_says_what_is_asynchronous() {
-    let nature = |direct: bool| {
-        let content = vec![7; 1 << 20];
-        let file = file(0, &content, direct);
+    let content = vec![7; 1 << 20];
+    let nature = |file: &File| {
         let table = FileTable::new(&[file.as_fd()]).expect("one file");
         let arena = Arena::new(8, 1 << 17).expect("memory");
         let mut engine = Libaio::new(table, arena, None).expect("context");
@@ -238,9 +238,17 @@ fn libaio_says_what_is_asynchronous() {
         }
         engine.features().pop().expect("a verdict")
     };
-    assert_eq!(nature(false), "synchronous: 100 % had ended when io_submit returned");
-    let direct = nature(true);
-    assert!(direct.starts_with("asynchronous"), "{direct}");
+    let (buffered, direct) = (file(0, &content, false), file(1, &content, true));
+    let mut said = BTreeSet::new();
+    let is_seen = (0..500).any(|_| {
+        let verdict = nature(&buffered);
+        assert_eq!(verdict, "synchronous: 100 % had ended when io_submit returned");
+        let verdict = nature(&direct);
+        let is_asynchronous = verdict.starts_with("asynchronous");
+        said.insert(verdict);
+        is_asynchronous
+    });
+    assert!(is_seen, "{said:?}");
 }
 
 /// Dropping waits for what the kernel still does with the buffers; afterwards the files are as they were.
