@@ -7,6 +7,8 @@ mod disk;
 mod faults;
 #[path = "verify/files.rs"]
 mod files;
+#[path = "verify/large.rs"]
+mod large;
 #[path = "verify/orders.rs"]
 mod orders;
 #[path = "verify/races.rs"]
