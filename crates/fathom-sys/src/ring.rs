@@ -524,7 +524,10 @@ fn discard(fd: types::Fd, offset_bytes: u64, size_bytes: u64) -> squeue::Entry {
     let mut command = [0u8; 16];
     command[..8].copy_from_slice(&size_bytes.to_ne_bytes());
     let discard = opcode::UringCmd16::new(fd, BLOCK_URING_CMD_DISCARD);
-    discard.addr(Some(offset_bytes)).cmd(command).build()
+    // Linux reads such an entry a second time when the device has no room for the request, and it waits for that on a
+    // thread of its own: by then another request may be in its place, and the range is another one. Handed over to that
+    // thread at once it is copied first.
+    discard.addr(Some(offset_bytes)).cmd(command).build().flags(squeue::Flags::ASYNC)
 }
 
 fn register(
