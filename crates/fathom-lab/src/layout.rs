@@ -4,7 +4,7 @@ use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::sampler::{NO_TIME_NS, Progress, Sampler};
 use fathom_load::plan::plan;
-use fathom_load::run::{self, Control, JobSetup};
+use fathom_load::run::{self, Control, JobSetup, LoadError};
 use fathom_load::target::LoadTarget;
 use fathom_model::pattern::FileChoice;
 use fathom_model::workload::{Access, Job, SyncCall, WeightedSize};
@@ -72,7 +72,14 @@ pub fn lay_out(
     };
     let mut sampler = Sampler::new(&lab.root, Vec::new(), progress);
     let control = Control { clock: lab.clock, interval_ns: PROGRESS_NS, stop: &lab.stop };
-    let outcome = run::run(&[JobSetup { plan, target }], &control, &mut sampler)?;
+    let mut one_by_one = plan.clone();
+    one_by_one.job.depth = 1;
+    let mut write = |plan| run::run(&[JobSetup { plan, target }], &control, &mut sampler);
+    let outcome = match write(plan) {
+        // Below a low limit of descriptors not even so few files can be open at once.
+        Err(LoadError::Missing { .. }) => write(one_by_one)?,
+        other => other?,
+    };
     if let Some(failure) = outcome.failure {
         let is_limit = failure.is_out_of_threads() || failure.errno == EFBIG;
         let class = if is_limit { ErrorClass::Missing } else { ErrorClass::TargetIo };

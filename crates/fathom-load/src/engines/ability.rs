@@ -85,6 +85,7 @@ pub fn check(
                 )));
             }
         }
+        check_cached(job, engine, file, *kind).map_err(missing)?;
         check_target(engine, file, *kind).map_err(missing)?;
         if *kind == OpKind::Zero && request::zeroes_are_written(&SysRoot::live(), file) {
             plain.push(ZEROES_WRITTEN.to_owned());
@@ -103,8 +104,32 @@ pub fn check(
 /// [`LoadError::Missing`] with what is missing and the cure.
 pub fn check_early(job: &Job, device: &File) -> Result<(), LoadError> {
     let missing = |what| LoadError::Missing { job: job.name.clone(), what };
-    let asked = |kind| check_target(EngineKind::Psync, device, kind).map_err(missing);
-    kinds_of(job).into_iter().try_for_each(asked)
+    let asked = |kind| {
+        check_cached(job, EngineKind::Psync, device, kind)?;
+        check_target(EngineKind::Psync, device, kind)
+    };
+    kinds_of(job).into_iter().try_for_each(|kind| asked(kind).map_err(missing))
+}
+
+/// Of a device the kernel refuses to clear a range of which something that was written is still in the page cache, as
+/// "busy": now and then, also where the requests themselves do not overlap.
+fn check_cached(job: &Job, engine: EngineKind, file: &File, kind: OpKind) -> Result<(), String> {
+    let clears = matches!(kind, OpKind::Trim | OpKind::Zero);
+    if !clears || job.direct || !job.writes_data() || engine == EngineKind::Null {
+        return Ok(());
+    }
+    if !is_device(file) {
+        return Ok(());
+    }
+    Err(format!(
+        "on a device {} beside writes with direct=no fails now and then (device or resource busy), where what was \
+         written is still in the page cache; use direct=yes, or leave one of them out",
+        kind.word()
+    ))
+}
+
+fn is_device(file: &File) -> bool {
+    file.metadata().is_ok_and(|meta| meta.file_type().is_block_device())
 }
 
 /// Whether the target, and the kernel with this engine, take a kind of request.
@@ -113,7 +138,7 @@ fn check_target(engine: EngineKind, file: &File, kind: OpKind) -> Result<(), Str
         return Ok(());
     }
     let word = kind.word();
-    let is_device = file.metadata().is_ok_and(|meta| meta.file_type().is_block_device());
+    let is_device = is_device(file);
     let supported = request::is_supported(&SysRoot::live(), file, kind)
         .map_err(|e| format!("asking whether the target has {word}: {e}"))?;
     if !supported && is_device {

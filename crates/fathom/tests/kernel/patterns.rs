@@ -28,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("trims_free_space_in_files", &ext4, trim_file),
         kernel_test("reads_beside_trims_are_a_note", &ext4, reads_beside_trims),
         kernel_test("trims_reach_the_device", &devices, trim_device),
+        kernel_test("trims_at_great_depth_hit_their_own_range", &devices, trim_deep),
         kernel_test("trims_below_the_unit_are_doubtful", &[FathomBinary, LoopDevices], trim_unit),
         kernel_test("jobs_share_one_position", &[FathomBinary], shared_position),
         kernel_test("orders_on_a_real_file", &[FathomBinary], orders),
@@ -183,6 +184,13 @@ fn descriptors() {
         let done = limited(named, more);
         assert!([0, 1].contains(&done.code), "{named}: {done:?}");
     }
+    // Writing the test files needs no more than the job.
+    let alone = ["engine=psync", "depth=1"];
+    let done = (60..100).map(|limit| limited(&limit.to_string(), &alone)).find(|done| {
+        assert!(!done.stderr.contains("layout"), "{done:?}");
+        done.code < 2
+    });
+    assert!(done.is_some_and(|done| operations(&done.records()[0]) == 3000));
     // The kernel's thread takes requests up when it likes: no file may change its number.
     let done = limited("250", &["sqpoll=yes", "depth=8"]);
     assert!(done.code == 4 && done.stderr.contains("sqpoll=yes needs all files open"), "{done:?}");
@@ -314,6 +322,13 @@ fn trim_device() {
         !refused.stderr.contains("DESTROYS"),
         "nothing is announced that is refused: {refused:?}"
     );
+    // What is in the page cache keeps the kernel from clearing it. Where nothing is written, nothing is there.
+    let cached = ["run", "randwrite", p(device.path()), "direct=no", "engine=psync", "depth=1"];
+    let mixed = ["write_fraction=0.5", "zero_fraction=0.2", "operations=100", &consent];
+    let refused = sandbox.run(&[&cached[..], &mixed].concat());
+    refused.is_refusal(4, &["zero", "direct=no", "busy", "use direct=yes"]);
+    let unwritten = ["write_fraction=0", "zero_fraction=0.2", "operations=100", &consent];
+    sandbox.json(&[&cached[..], &unwritten].concat(), &[0, 1]);
     // Zeros can be had from it, but only by writing them.
     let zeros = ["run", "seqread", p(device.path()), "zero_fraction=1", "block_size=1M"];
     let done = sandbox.json(&[&zeros[..], &more, &[&consent]].concat(), &[0, 1]);
@@ -329,6 +344,21 @@ fn trim_device() {
         refused.is_refusal(4, &[word, "job 'read'", "ext4, XFS or btrfs"]);
     }
     sandbox.nothing_left(&[&place]);
+}
+
+/// More requests than the device has room for: none is refused, and no trim hits what was written.
+fn trim_deep() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::with(32 << 20, Content::Pattern(1), &LoopOptions::default()).unwrap();
+    let consent = format!("--destroy={}", device.backing().display());
+    let args = ["run", "randwrite", p(device.path()), &consent, "block_size=512-8k", "align=512"];
+    let more = ["depth=1000", "write_fraction=0.4", "trim_fraction=0.2", "verify=after"];
+    for _ in 0..3 {
+        let done = sandbox.json(&[&args[..], &more, &["duration=500ms"]].concat(), &[0, 1]);
+        let record = &done.records()[0];
+        assert!(count(record, "trim") > 0);
+        assert_eq!(record["jobs"][0]["verify"]["mismatches"], 0);
+    }
 }
 
 /// A unit in which space is given back that is larger than the trims.
