@@ -236,7 +236,8 @@ mod tests {
     use crate::text::WIDTH;
     use expect_test::{Expect, expect};
     use fathom_model::finding::{Finding, Severity};
-    use fathom_model::record::{IoFailure, PageCacheDelta};
+    use fathom_model::record::{ClassRecord, IoFailure, OpClass, PageCacheDelta};
+    use fathom_stats::Histogram;
 
     fn check(record: &Record, expected: &Expect) {
         let text = run_detail(record, &TimeZone::UTC, WIDTH);
@@ -394,6 +395,14 @@ mod tests {
         assert!(!text(&record).contains("ended early"), "nothing else ends it");
         record.workload.jobs[0].amount_bytes = Some(1 << 20);
         assert!(text(&record).contains(": amount, which is one pass at the most, came first\n"));
+        // With both that which was used up, also by what is neither read nor written.
+        record.workload.jobs[0].operations = Some(10);
+        record.jobs[0].thread_operations = vec![0];
+        assert!(text(&record).contains(": amount, which"), "{}", text(&record));
+        let mut latency_ns = Histogram::new();
+        (0..10).for_each(|_| latency_ns.record(1000));
+        record.jobs[0].classes.push(ClassRecord { class: OpClass::Trim, latency_ns, bytes: 0 });
+        assert!(text(&record).contains(": operations=10 came first\n"), "{}", text(&record));
         record.ending = Ending::Interrupted;
         assert!(!text(&record).contains("ended early"), "somebody ended it");
     }

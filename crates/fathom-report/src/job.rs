@@ -91,7 +91,9 @@ pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>, width
 /// What ended a job before the duration that it has as well.
 pub(crate) fn early_end(job: &JobRecord, asked: &Job) -> Option<String> {
     let duration_ns = asked.duration_ns.filter(|ns| job.window_ns < *ns)?;
-    let done: u64 = job.thread_operations.iter().sum();
+    // Trims and zero ranges count, too, but not for fairness.
+    let cleared = job.merged(&[OpClass::Trim, OpClass::Zero]).latency_ns.count();
+    let done = cleared + job.thread_operations.iter().sum::<u64>();
     let first = match (asked.operations, asked.amount_bytes) {
         (Some(operations), amount) if amount.is_none() || done >= operations => {
             format!("operations={operations}")

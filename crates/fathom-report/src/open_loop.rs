@@ -47,8 +47,13 @@ fn due(open: &OpenLoopRecord) -> String {
     };
     let ended = sum(|class| class.response_ns.count());
     let unfinished = sum(|class| class.unfinished_ns.count());
-    let mut text =
-        format!("{} due, {} ended", units::format_count(open.due), units::format_count(ended));
+    let mut text = format!("{} due", units::format_count(open.due));
+    if open.backlog_start > 0 {
+        // Of the warm-up.
+        let waiting = units::format_count(open.backlog_start);
+        text += &format!(" beside {waiting} that waited when the window began");
+    }
+    text += &format!(", {} ended", units::format_count(ended));
     if unfinished > 0 {
         text += &format!(
             "; {} had not at the end ({} not even started): they count with the age that they had, so their response \
@@ -70,12 +75,14 @@ fn backlog(job: &JobRecord, open: &OpenLoopRecord) -> String {
     let drawn = series::drawn(job, of_interval)
         .map_or_else(String::new, |(line, scale)| format!("|{line}| {scale} per character; "));
     let most = job.series.iter().filter_map(|i| i.open_loop.as_ref()).map(|o| o.backlog_max).max();
+    // The threads of an overloaded generator look at it now and then; the end is counted for itself.
+    let most = most.unwrap_or(0).max(open.not_started);
     let oldest = open
         .oldest_not_started_ns
         .map_or_else(String::new, |ns| format!(", the oldest due for {}", units::format_ns(ns)));
     format!(
         "{drawn}at most {} due and not started, {} at the end{oldest}",
-        units::format_count(most.unwrap_or(0)),
+        units::format_count(most),
         units::format_count(open.not_started)
     )
 }
@@ -155,5 +162,19 @@ mod tests {
               CPU          threads 0 % of one core; per I/O 0 ns user + 0 ns system
               IOPS         |###***| 10 s per character; min 85, max 100
         "#]].assert_eq(&of_job);
+    }
+
+    #[test]
+    fn the_end_of_the_window_and_what_came_before_it_count() {
+        let mut record = overloaded();
+        if let Some(open) = &mut record.jobs[0].open_loop {
+            (open.backlog_start, open.not_started) = (741, 20_000);
+        }
+        let text = run_detail(&record, &TimeZone::UTC, 500);
+        let due =
+            "6 000 due beside 741 that waited when the window began, 5 650 ended; 350 had not";
+        assert!(text.contains(due), "{text}");
+        let most = "at most 20 000 due and not started, 20 000 at the end";
+        assert!(text.contains(most), "{text}");
     }
 }
