@@ -15,7 +15,7 @@ pub mod ledger;
 pub mod lognormal;
 mod math;
 mod mersenne;
-mod noise;
+pub mod noise;
 pub mod order;
 pub mod packed;
 pub mod permutation;

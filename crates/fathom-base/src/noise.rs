@@ -17,7 +17,8 @@ pub(crate) fn mix(value: u64) -> u64 {
 
 /// One key from several numbers; their order matters.
 #[inline]
-pub(crate) fn key<const N: usize>(parts: [u64; N]) -> u64 {
+#[must_use]
+pub fn key<const N: usize>(parts: [u64; N]) -> u64 {
     parts.iter().fold(0, |key, part| mix(key.wrapping_add(STEP) ^ part))
 }
 

@@ -144,3 +144,42 @@ fn a_path_that_is_no_text_is_refused_as_such() {
     assert!(text.contains("mount --bind $'") && text.contains("a\\377 b' /mnt)"), "{text}");
     assert!(!state.exists() && fs::read_dir(&ground).unwrap().next().is_none());
 }
+
+/// Kept test files in numbered directories go when all are as they were left, whatever is in them; where one was changed
+/// since, each is looked at.
+#[test]
+fn kept_test_files_in_directories_go_as_they_were_left() {
+    let root = SysRoot::live();
+    let append = |path: &Path| {
+        let mut file = fs::File::options().append(true).open(path).unwrap();
+        std::io::Write::write_all(&mut file, b"x").unwrap();
+    };
+    let rewrite = |path: &Path| fs::write(path, "not stamped?").unwrap();
+    let add = |path: &Path| fs::write(path.with_file_name("f002"), "").unwrap();
+    let changes: [&dyn Fn(&Path); 4] = [&|_: &Path| {}, &append, &rewrite, &add];
+    for (number, change) in changes.into_iter().enumerate() {
+        let scratch = Scratch::new().unwrap();
+        let (ground, state) = (scratch.path().join("data"), scratch.path().join("state"));
+        fs::create_dir(&ground).unwrap();
+        let mut owned = OwnedDir::create(&root, &ground, "run1", &state).unwrap();
+        owned.create_tree(2, &mut |_| true).unwrap();
+        let files = ["f000", "f001"].map(|name| owned.path().join("d0000").join(name));
+        files.iter().for_each(|path| fs::write(path, "not stamped.").unwrap());
+        let path = owned.keep().unwrap();
+        let entry = state.join("owned/run1.json");
+        let mut value: Value = serde_json::from_slice(&fs::read(&entry).unwrap()).unwrap();
+        value["owner"]["start_time_ticks"] = json!(1);
+        fs::write(&entry, value.to_string()).unwrap();
+        change(&files[1]);
+        let reports = clean_below(&root, &state, &ground).unwrap();
+        let outcome = &reports[0].outcome;
+        if number > 0 {
+            let names = ["d0000/f000", "d0000/f001"].map(str::to_owned).to_vec();
+            assert_eq!(*outcome, Outcome::Foreign { names }, "{number}");
+            assert!(files.iter().all(|path| path.exists()), "{number}");
+        } else {
+            assert_eq!(*outcome, Outcome::Removed);
+            assert!(!path.exists());
+        }
+    }
+}

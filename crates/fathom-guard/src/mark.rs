@@ -129,6 +129,15 @@ enum Line {
         /// Its identity.
         id: FileId,
     },
+    /// Written when a directory of test files is left.
+    SealedDirectory {
+        /// Its name.
+        name: String,
+        /// Its identity.
+        id: FileId,
+        /// Of identity and seal of each file in it.
+        digest: u64,
+    },
     /// Written when a file is left, where it could not be marked itself.
     Sealed {
         /// Its name.
@@ -291,6 +300,20 @@ impl Manifest {
     #[must_use]
     pub fn lists_directory(&self, name: &str, id: FileId) -> bool {
         self.lines.contains(&Line::MadeDirectory { name: name.to_owned(), id })
+    }
+
+    /// Notes how all files of a directory are left.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn sealed_directory(dir: &Dir, name: &str, id: FileId, digest: u64) -> io::Result<()> {
+        append(dir, &Line::SealedDirectory { name: name.to_owned(), id, digest })
+    }
+
+    /// True when the files of just this directory were left like that.
+    #[must_use]
+    pub fn seals_directory(&self, name: &str, id: FileId, digest: u64) -> bool {
+        self.lines.contains(&Line::SealedDirectory { name: name.to_owned(), id, digest })
     }
 
     /// True when a directory of that name was about to be made.

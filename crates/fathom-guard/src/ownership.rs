@@ -224,6 +224,9 @@ impl OwnedDir {
         for (name, id) in self.files.iter().filter(|(name, _)| !mark::is_reserved(name)) {
             self.seal(name, *id).map_err(io_at("mark", self.path.join(name)))?;
         }
+        if let Some(tree) = &self.tree {
+            tree.keep(&self.dir).map_err(io_at("look at test files in", &self.path))?;
+        }
         self.record.update(|entry| entry.kept = true)?;
         self.is_done = true;
         Ok(self.path.clone())

@@ -6,6 +6,8 @@ use crate::grove;
 use crate::mark::{self, FileId, Manifest, Seal};
 use crate::names;
 use crate::ownership::{is_another, remove_if_same};
+use fathom_base::noise::key;
+use fathom_base::order::Order;
 use fathom_sys::dirfd::{self, Dir, FileFacts};
 use fathom_sys::io::OpenMode;
 use std::fs::File;
@@ -14,6 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Files in one directory at the most.
 const FILES_PER_DIR: u32 = 1000;
+const PER_DIR: usize = FILES_PER_DIR as usize;
 
 /// Test files by number, and the right to open each of them: while this exists, their identity is known.
 #[derive(Debug)]
@@ -85,7 +88,7 @@ impl OwnedTree {
         count: u32,
         goes_on: &mut dyn FnMut(u32) -> bool,
     ) -> io::Result<()> {
-        for first in (0..count.min(Self::FILES_MAX)).step_by(FILES_PER_DIR as usize) {
+        for first in (0..count.min(Self::FILES_MAX)).step_by(PER_DIR) {
             if !goes_on(first) {
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
@@ -146,6 +149,17 @@ impl OwnedTree {
         Ok(())
     }
 
+    /// Notes, in the manifest, how all files are left for later runs: a line for each directory.
+    pub(crate) fn keep(&self, dir: &Dir) -> io::Result<()> {
+        self.seal()?;
+        let files: Vec<_> = self.files.iter().copied().zip(self.seals().iter().copied()).collect();
+        for ((number, id), files) in (0u32..).zip(&self.dirs).zip(files.chunks(PER_DIR)) {
+            let name = Name::of(number * FILES_PER_DIR);
+            Manifest::sealed_directory(dir, name.dir(), *id, digest(files))?;
+        }
+        Ok(())
+    }
+
     /// Notes that they may be written to.
     pub(crate) fn unseal(&self) {
         self.seals().clear();
@@ -167,7 +181,7 @@ impl OwnedTree {
             if facts.dev != self.dev || FileId::from(facts) != *id {
                 continue;
             }
-            let files = self.files.iter().skip(first as usize).take(FILES_PER_DIR as usize);
+            let files = self.files.iter().skip(first as usize).take(PER_DIR);
             for (index, id) in (first..).zip(files) {
                 let name = Name::of(index);
                 let is_left = |seal: &Seal| {
@@ -184,8 +198,8 @@ impl OwnedTree {
 }
 
 /// Removes a directory of test files that a killed run left behind, as far as it is ours: a listed directory, files with
-/// a test file's name and one link, and nothing in them but what fathom wrote; where names are what is tested, nothing at
-/// all. Gives back the names of what stays.
+/// a test file's name and one link, and nothing in them but what fathom wrote, or all as they were left; where names are
+/// what is tested, nothing at all. Gives back the names of what stays.
 pub(crate) fn remove_left_behind(
     dir: &Dir,
     manifest: &Manifest,
@@ -203,9 +217,15 @@ pub(crate) fn remove_left_behind(
     if grove::is_grove(name) {
         return grove::remove_left_behind(dir, name, facts);
     }
+    let mut names = inner.names()?;
+    names.order();
+    let as_it_is = |name: &String| inner.facts(name).ok().map(|facts| (facts.into(), facts.into()));
+    let now: Option<Vec<(FileId, Seal)>> = names.iter().map(as_it_is).collect();
+    let is_left = |now: Vec<_>| manifest.seals_directory(name, facts.into(), digest(&now));
+    let is_as_left = now.is_some_and(is_left);
     let mut foreign = Vec::new();
-    for file_name in inner.names()? {
-        if !remove_test_file(&inner, &file_name, facts.dev)? {
+    for file_name in names {
+        if !remove_test_file(&inner, &file_name, facts.dev, is_as_left)? {
             foreign.push(format!("{name}/{file_name}"));
         }
     }
@@ -215,7 +235,16 @@ pub(crate) fn remove_left_behind(
     Ok(foreign)
 }
 
-fn remove_test_file(dir: &Dir, name: &str, dev: u64) -> io::Result<bool> {
+/// What all files of a directory are, and how they were left, in one number: any of them that is another one, or was
+/// changed, makes another number of it.
+fn digest(files: &[(FileId, Seal)]) -> u64 {
+    files.iter().fold(files.len() as u64, |digest, (FileId { inode, born_ns }, seal)| {
+        let born = born_ns.map_or(0, i64::cast_unsigned);
+        key([digest, *inode, born, seal.modified_ns.cast_unsigned(), seal.size_bytes])
+    })
+}
+
+fn remove_test_file(dir: &Dir, name: &str, dev: u64, is_as_left: bool) -> io::Result<bool> {
     if dirfd::is_lossy(name) {
         return Ok(false);
     }
@@ -227,7 +256,7 @@ fn remove_test_file(dir: &Dir, name: &str, dev: u64) -> io::Result<bool> {
         return Ok(false);
     }
     let file = dir.open_file(name, false)?;
-    if dirfd::facts_of(&file)? != facts || !content::holds_only_ours(&file)? {
+    if dirfd::facts_of(&file)? != facts || !(is_as_left || content::holds_only_ours(&file)?) {
         return Ok(false);
     }
     remove_if_same(dir, name, facts.into())

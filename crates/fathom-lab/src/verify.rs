@@ -372,6 +372,14 @@ pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> (Vec<PathBuf>, Option
     Shelf::new(state_dir).forget_removed(root)
 }
 
+/// Forgets what is known of what was written to a path, or below it: not all of it is there any more.
+///
+/// # Errors
+/// Those of removing what was noted.
+pub fn forget_below(state_dir: &Path, path: &Path) -> io::Result<()> {
+    Shelf::new(state_dir).about(&Place::gone(path)).into_iter().try_for_each(Volume::remove)
+}
+
 /// True when something is known of what was written to a path, or below it, at which there is nothing any more.
 #[must_use]
 pub fn remembers(state_dir: &Path, path: &Path) -> bool {

@@ -43,6 +43,9 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
     } else {
         let reports = leftovers::clean_below(&held.root, &held.state_dir, &dir)
             .map_err(|error| CommandError::report_as(output, &error, Exit::TargetIo))?;
+        for report in &reports {
+            done.forget(&held.state_dir, report);
+        }
         done.test_files(&dir, &found, reports);
     }
     for (path, reason) in &found.unread {
@@ -98,6 +101,21 @@ fn remove_trees(output: Output, stop: &StopFlag, held: &Held, found: &FoundBelow
 }
 
 impl Done {
+    /// Test files that went, or some of them, are not missed by `fathom verify`.
+    fn forget(&mut self, state_dir: &Path, report: &Report) {
+        if !matches!(report.outcome, Outcome::Removed | Outcome::Foreign { .. }) {
+            return;
+        }
+        if let Err(error) = fathom_lab::verify::forget_below(state_dir, &report.path) {
+            let path = report.path.display();
+            let _ = writeln!(
+                self.text,
+                "{path}: what fathom verify knows of it cannot be forgotten: {error}"
+            );
+            self.exit = self.exit.max(Exit::TargetIo);
+        }
+    }
+
     /// Says what became of test files; those that could not be removed are no success.
     fn test_files(&mut self, dir: &Path, found: &FoundBelow, mut reports: Vec<Report>) {
         let is_told = |path: &Path| reports.iter().any(|report| report.path == path);

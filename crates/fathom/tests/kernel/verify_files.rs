@@ -28,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_of_files_after_a_kill", &ext4, after_a_kill),
         kernel_test("verify_of_files_finds_what_is_gone", &ext4, gone),
         kernel_test("verify_of_files_that_are_gone_as_a_whole", &ext4, gone_as_a_whole),
+        kernel_test("verify_forgets_files_that_were_cleaned", &ext4, cleaned),
         kernel_test("verify_tells_a_loss_beside_what_it_cannot_check", &ext4, beside_errors),
         kernel_test("verify_follows_zero_ranges_on_a_device", &device, cleared_on_a_device),
         kernel_test("verify_follows_zero_ranges_in_a_file", &ext4, cleared_in_a_file),
@@ -332,6 +333,31 @@ fn gone() {
     std::fs::create_dir(&kept).unwrap();
     let refused = sandbox.run(&["verify", p(&kept)]);
     refused.is_refusal(2, &["is not the file that was written"]);
+}
+
+/// What `fathom clean` took is no loss, also where it left something that was changed since.
+fn cleaned() {
+    for is_changed in [false, true] {
+        let sandbox = Sandbox::new();
+        let fs = buffered_ext4();
+        let args = ["run", "seqwrite", p(fs.dir()), "files=3", "size=768k", "block_size=64k"];
+        sandbox.json(&[&args[..], &["verify=after", "--keep"]].concat(), &[0, 1]);
+        let kept = kept_in(fs.dir());
+        if is_changed {
+            let changed = File::options().write(true).open(kept.join("d0000/f001")).unwrap();
+            changed.write_all_at(b"precious", 77_777).unwrap();
+            let (code, found) = verify(&sandbox, p(&kept));
+            assert_eq!((code, found.len()), (5, 1), "{found:?}");
+        }
+        let cleaned = sandbox.run(&["clean", p(fs.dir())]);
+        assert_eq!(cleaned.code, 0, "{cleaned:?}");
+        let words = if is_changed { "stays (d0000/f001), the rest is removed" } else { "removed" };
+        assert!(cleaned.stdout.contains(words), "{cleaned:?}");
+        assert!(!kept.join("d0000/f000").exists());
+        assert_eq!(kept.join("d0000/f001").exists(), is_changed);
+        let refused = sandbox.run(&["verify", p(fs.dir())]);
+        refused.is_refusal(2, &["nothing is known"]);
+    }
 }
 
 /// A file, or the directory of several, that is not there any more is a loss and no mistake of the command line, by
