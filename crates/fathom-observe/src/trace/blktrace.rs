@@ -284,6 +284,10 @@ fn read_one(input: &mut impl Read, at: u64) -> Result<Found, TraceError> {
     if magic & 0xffff_ff00 != MAGIC {
         return Err(TraceError::Damaged { at, what: "no record of blktrace begins there" });
     }
+    // Behind the first record another number is no newer form.
+    if magic & 0xff != VERSION && at > 0 {
+        return Err(TraceError::Damaged { at, what: "no record of blktrace begins there" });
+    }
     if magic & 0xff != VERSION {
         return Err(TraceError::Foreign(format!(
             "a trace of blktrace in form {}, and form {VERSION} is known",

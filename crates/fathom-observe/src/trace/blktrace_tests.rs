@@ -138,6 +138,13 @@ fn what_is_cut_off_damaged_or_newer_is_told() {
         Ok(merged) => merged.filter(Result::is_err).count(),
     };
     assert_eq!(errors, 1);
+    // The number of the form, in a record behind the first.
+    let mut flipped = whole.clone();
+    let second = RECORD_BYTES + usize::from(u16::from_le_bytes([whole[46], whole[47]]));
+    flipped[second] ^= 0xff;
+    let merged = Merged::new(vec![&flipped[..]]).expect("begins well");
+    let errors: Vec<_> = merged.filter_map(Result::err).collect();
+    assert!(matches!(errors[..], [TraceError::Damaged { .. }]), "{errors:?}");
     let mut newer = whole;
     newer[0] = 8;
     assert!(is_one(&newer) && matches!(Merged::new(vec![&newer[..]]), Err(TraceError::Foreign(_))));
