@@ -63,6 +63,8 @@ pub struct Capture {
     layouts: Layouts,
     names: Names,
     waiting: Vec<Event>,
+    /// All tracepoints are on from then on: before that, a beginning may be there without its end.
+    from_ns: u64,
     tracepoints: Vec<String>,
     /// Events that were read from the rings.
     read: u64,
@@ -113,6 +115,7 @@ impl Capture {
             layouts,
             names,
             waiting,
+            from_ns: 0,
             tracepoints,
             read,
             lost,
@@ -130,8 +133,10 @@ impl Capture {
     ///
     /// # Errors
     /// Those of the kernel.
-    pub fn start(&self) -> io::Result<()> {
-        self.rings.enable()
+    pub fn start(&mut self) -> io::Result<()> {
+        self.rings.enable()?;
+        self.from_ns = clock::monotonic_ns();
+        Ok(())
     }
 
     /// The tracepoints that are recorded.
@@ -185,6 +190,7 @@ impl Capture {
         // Counted before: all of these are in the rings by now, or nowhere.
         let passed = if is_due { self.rings.passed()? } else { 0 };
         self.drain();
+        keep(&mut self.waiting, self.from_ns, u64::MAX);
         if is_due {
             (self.counted_ns, self.lost) =
                 (now_ns, self.lost.max(passed.saturating_sub(self.read)));
@@ -201,8 +207,10 @@ impl Capture {
         &mut self,
         take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
     ) -> io::Result<()> {
+        let until_ns = clock::monotonic_ns();
         self.rings.disable()?;
         self.drain();
+        keep(&mut self.waiting, self.from_ns, until_ns);
         // A ring says what it had no room for with the next event that finds some: what was lost last it never says.
         let passed = self.rings.passed()?;
         self.lost = self.lost.max(passed.saturating_sub(self.read));
@@ -248,6 +256,11 @@ impl Capture {
         self.waiting.drain(..count);
         Ok(())
     }
+}
+
+/// Tracepoints go on and off one after the other: what happened meanwhile is there in part.
+fn keep(events: &mut Vec<Event>, from_ns: u64, until_ns: u64) {
+    events.retain(|event| (from_ns..=until_ns).contains(&event.time_ns));
 }
 
 fn filter(watched: Watched, has_count: bool) -> String {
@@ -350,6 +363,22 @@ fn online_cpus(root: &SysRoot) -> Vec<u32> {
 mod tests {
     use super::*;
     use fathom_testkit::Tree;
+
+    /// An arrival while others were still off, one of each later on, and an end while the first of them were off again.
+    #[test]
+    fn what_happens_while_tracepoints_go_on_and_off_is_left_out() {
+        use super::super::event::Action;
+        let at = |action, time_ns| Event::new(action, time_ns);
+        let mut events = vec![
+            at(Action::Queue, 90),
+            at(Action::Queue, 100),
+            at(Action::Complete, 200),
+            at(Action::Complete, 201),
+        ];
+        keep(&mut events, 100, 200);
+        let times: Vec<u64> = events.iter().map(|event| event.time_ns).collect();
+        assert_eq!(times, [100, 200]);
+    }
 
     #[test]
     fn processors_that_come_are_told_and_those_that_go_are_not() {
