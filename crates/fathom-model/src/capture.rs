@@ -107,6 +107,14 @@ pub struct CaptureFaults {
     pub back_ns_max: u64,
     /// Requests whose ends never came.
     pub abandoned: u64,
+    /// Requests of which it is not known for how long they were in flight, and by how much that may be wrong for all of them together: at
+    /// their place others were always in flight too, and an end that is missing there may be of any of these; or nobody saw one being begun
+    /// with, and it may wait.
+    #[serde(default)]
+    pub unsure: u64,
+    /// That time.
+    #[serde(default)]
+    pub unsure_ns: u64,
     /// Lines that were no events.
     pub skipped: u64,
     /// Events of other devices than the one that counts, which were left out.
@@ -147,6 +155,12 @@ pub struct CaptureClass {
     pub size_harmonic: f64,
     /// Those that began where one of the last streams of this class ended; of reads and writes only.
     pub follow: u64,
+    /// Sizes of these in bytes, as `sizes` and `all_sizes`; empty in records of older versions.
+    #[serde(default)]
+    pub follow_sizes: Vec<(u64, u64)>,
+    /// All of them.
+    #[serde(default)]
+    pub all_follow_sizes: SparseHistogram,
     /// Those that somebody waited for.
     pub sync: u64,
     /// Those of a filesystem's own data.
@@ -216,7 +230,8 @@ pub struct CapturePlaces {
 }
 
 impl CapturePlaces {
-    /// The smallest share of the touched parts that gets this share of the requests, each part as a whole.
+    /// The smallest share of the touched parts that gets this share of the requests, each part as a whole. What differs by no more than
+    /// chance has no hot parts.
     #[must_use]
     pub fn hot_bytes(&self, share: f64) -> u64 {
         let mut parts: Vec<u64> = self.parts.iter().copied().filter(|count| *count > 0).collect();
@@ -229,7 +244,12 @@ impl CapturePlaces {
             sum += **count;
             goes_on
         };
-        (parts.iter().take_while(enough).count() as u64).saturating_mul(self.part_bytes)
+        let (hot, even) = parts.split_at(even_from(&parts));
+        let hottest = hot.iter().take_while(enough).count() as u64;
+        let left = wanted.saturating_sub(hot.iter().sum()).min(even.iter().sum());
+        let each = even.iter().sum::<u64>().max(1) as f64 / even.len().max(1) as f64;
+        let others = (left as f64 / each).ceil() as u64;
+        (hottest + others).saturating_mul(self.part_bytes)
     }
 
     /// The area that gets the most requests: its first byte, its bytes, and those of the areas before it; none of records without areas.
@@ -254,6 +274,23 @@ impl CapturePlaces {
         let begun = self.parts.iter().filter(|count| **count > 0).count() as u64;
         begun.max(self.touched_parts).saturating_mul(self.part_bytes)
     }
+}
+
+/// Of counts, the largest first: from where on they differ by no more than chance; their number where they do otherwise to the end.
+fn even_from(counts: &[u64]) -> usize {
+    let mut first = 0;
+    while let rest @ [largest, ..] = &counts[first..] {
+        let (sum, n) = (rest.iter().sum::<u64>() as f64, rest.len() as f64);
+        let mean = sum / n;
+        if *largest as f64 <= mean + 4.0 * mean.sqrt() {
+            let square = |count: &u64| (*count as f64 - mean).powi(2);
+            let dispersion = rest.iter().map(square).sum::<f64>() / sum;
+            let is_chance = dispersion <= 1.0 + 4.0 * (2.0 / n).sqrt();
+            return if is_chance { first } else { counts.len() };
+        }
+        first += 1;
+    }
+    first
 }
 
 /// How requests came.
@@ -319,6 +356,9 @@ pub struct CaptureMap {
     pub cells: Vec<(u32, u32, u32, u32)>,
 }
 
+/// As many events may be missing without a change of how many were in flight.
+const FEW: f64 = 0.005;
+
 impl CaptureRecord {
     /// A class by its word.
     #[must_use]
@@ -340,16 +380,17 @@ impl CaptureRecord {
         if total == 0 { 0.0 } else { weighted / total as f64 }
     }
 
-    /// Whether the ends are there that tell how many were in flight, in the order of their times: of lost events one in a thousand at the
+    /// Whether the ends are there that tell how many were in flight, in the order of their times: of lost events one in 200 at the
     /// most, and of no processor all.
     #[must_use]
     pub fn knows_depth(&self) -> bool {
-        let is_little = self.faults.lost as f64 <= 0.001 * (self.faults.lost + self.events) as f64;
+        let is_little = self.faults.lost as f64 <= FEW * (self.faults.lost + self.events) as f64;
         // Where a processor is missing, what ended on it stays in flight.
         let has_all = self.faults.without_file.is_empty() || self.faults.abandoned == 0;
         is_little
             && has_all
             && !self.lacks_ends()
+            && !self.is_unsure()
             && self.faults.came_online.is_empty()
             && !self.is_out_of_order()
     }
@@ -367,10 +408,17 @@ impl CaptureRecord {
         self.faults.late as f64 > 0.01 * self.events as f64 && is_far
     }
 
+    /// Whether some requests may have been in flight for so much longer, or less long, than they count that it would show in the mean.
+    #[must_use]
+    pub fn is_unsure(&self) -> bool {
+        let total: u64 = self.depth_ns.iter().sum();
+        self.faults.unsure_ns as f64 > 0.1 * self.depth_mean() * total as f64
+    }
+
     /// More ends are missing than kernels lose.
     #[must_use]
     pub fn lacks_ends(&self) -> bool {
-        self.faults.abandoned as f64 > 0.01 * self.events as f64
+        self.faults.abandoned as f64 > FEW * self.events as f64
     }
 
     /// So many or fewer were in flight during this share of the time in which anything was.
@@ -399,6 +447,7 @@ impl CaptureRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_base::prng::Prng;
 
     #[test]
     fn depth_and_hot_parts() {
@@ -420,6 +469,27 @@ mod tests {
         assert_eq!(apart.fullest_area(), Some((900, 20, 10)));
     }
 
+    /// Six requests a part by chance are spread evenly, also beside a part that is hot; more in one half than in the other are not.
+    #[test]
+    fn chance_makes_no_hot_parts() {
+        let mut prng = Prng::new(7, 7);
+        let mut parts = vec![0; 1000];
+        (0..6000).for_each(|_| parts[prng.below(1000) as usize] += 1);
+        let of = |parts: Vec<u64>, share| {
+            CapturePlaces { parts, part_bytes: 1, ..CapturePlaces::default() }.hot_bytes(share)
+        };
+        let half = of(parts.clone(), 0.5);
+        assert!((490..=505).contains(&half), "{half}");
+        parts[3] = 6000;
+        assert_eq!(of(parts.clone(), 0.5), 1);
+        let most = of(parts.clone(), 0.9);
+        assert!((790..=810).contains(&most), "{most}");
+        let halves = [vec![40; 500], vec![10; 500]].concat();
+        assert_eq!((of(halves.clone(), 0.8), of(halves, 0.9)), (500, 750));
+        let slope = (1..=1000).collect();
+        assert!((290..300).contains(&of(slope, 0.5)));
+    }
+
     /// Without the file of a processor, what ended on it stays in flight: nothing is known unless all ends are there.
     #[test]
     fn a_missing_processor_hides_how_many_were_in_flight() {
@@ -428,8 +498,19 @@ mod tests {
             let faults = CaptureFaults { without_file, abandoned, ..CaptureFaults::default() };
             CaptureRecord { events: 1000, faults, ..CaptureRecord::default() }.knows_depth()
         };
-        assert!(knows(&[], 0) && knows(&[], 7) && knows(&[2], 0) && !knows(&[2], 1));
+        assert!(knows(&[], 0) && knows(&[], 4) && knows(&[2], 0) && !knows(&[2], 1));
         // Nobody says that one is missing, but it shows.
-        assert!(!knows(&[], 11));
+        assert!(!knows(&[], 6));
+    }
+
+    /// Four in flight for a second, more or less.
+    #[test]
+    fn what_may_have_ended_long_ago_hides_how_many_were_in_flight() {
+        let knows = |unsure_ns: u64| {
+            let faults = CaptureFaults { unsure: 1, unsure_ns, ..CaptureFaults::default() };
+            let depth_ns = vec![0, 0, 0, 0, 1_000_000_000];
+            CaptureRecord { depth_ns, faults, ..CaptureRecord::default() }.knows_depth()
+        };
+        assert!(knows(0) && knows(300_000_000) && !knows(500_000_000) && !knows(u64::MAX));
     }
 }

@@ -207,6 +207,10 @@ fn not_known(capture: &CaptureRecord) -> String {
     if capture.is_out_of_order() {
         return "not known: the events are not in the order of their times".to_owned();
     }
+    if capture.faults.lost == 0 && !capture.lacks_ends() && capture.is_unsure() {
+        let count = format_count(capture.faults.unsure);
+        return format!("not known: until when {count} requests waited cannot be told");
+    }
     match (capture.faults.lost, capture.faults.abandoned) {
         (0, 0) => "not known: what happened on some processors is missing".to_owned(),
         (0, count) => {
@@ -368,6 +372,9 @@ fn durable(capture: &CaptureRecord) -> String {
     // Of what a replay issues the marks are not known.
     if let Some(write) = capture.class("write").filter(|_| capture.source != "replay") {
         let of = |count: u64| format_share(count as f64 / write.count.max(1) as f64);
+        if write.preflush > 0 {
+            parts.push(format!("flushes with writes (preflush) {}", rate(write.preflush)));
+        }
         parts.push(format!(
             "FUA {} of the writes, waited for (sync) {}",
             of(write.fua),
@@ -606,8 +613,27 @@ mod tests {
         let depth = line(&capture, "in flight");
         assert_eq!(depth, "not known: the ends of 890 requests are missing");
         assert!(headline(&capture).ends_with("10 000 events"), "{}", headline(&capture));
+        (capture.faults.abandoned, capture.faults.unsure, capture.faults.unsure_ns) = (3, 7, 40);
+        let depth = line(&capture, "in flight");
+        assert_eq!(depth, "not known: until when 7 requests waited cannot be told");
+        capture.faults.unsure_ns = 0;
         (capture.faults.abandoned, capture.faults.came_online) = (0, vec![3]);
         assert!(line(&capture, "in flight").ends_with("on some processors is missing"));
+    }
+
+    /// What a filesystem with a journal writes: no flush stands for itself.
+    #[test]
+    fn flushes_that_come_with_writes_are_told() {
+        let class = |preflush| {
+            let (class, count) = ("write".to_owned(), 100);
+            CaptureClass { class, count, preflush, ..CaptureClass::default() }
+        };
+        let of = |preflush: u64| {
+            let classes = vec![class(preflush)];
+            text(&CaptureRecord { classes, window_ns: 2_000_000_000, ..Default::default() }, 200)
+        };
+        assert!(of(10).contains("flushes with writes (preflush) 5.0/s; FUA"), "{}", of(10));
+        assert!(!of(0).contains("preflush"));
     }
 
     /// Which writes of a replay were to be durable is not counted.

@@ -4,6 +4,7 @@
 //! merging and cutting. An end (C) tells a range of sectors: everything of its class that lies inside has ended. Only what is in
 //! flight is kept in memory.
 
+use super::doubt::Doubts;
 use super::event::{Action, Class, Event, Flags};
 use std::collections::{BTreeMap, HashSet};
 
@@ -77,6 +78,12 @@ struct Table {
     next_look: u64,
     /// Ends may be missing: see [`Flight::had_losses`].
     has_losses: bool,
+    /// The driver's part of those that arrive shows.
+    has_issues: bool,
+    /// The last moment before which events were lost.
+    gap_ns: u64,
+    /// Of those that arrive, where ends may be missing.
+    doubts: Doubts,
 }
 
 /// What is in flight at once on the largest devices is far below; more are left over from lost ends.
@@ -159,7 +166,7 @@ impl Table {
         let (waiting, longest) = (BTreeMap::new(), [0; Class::ALL.len()]);
         let (ended_of, took_ns, longest_ns, known) = Default::default();
         let (next, ended, abandoned, left, next_look) = (0, 0, 0, 0, 0);
-        let (corrections, alone) = Default::default();
+        let (corrections, alone, doubts) = Default::default();
         Self {
             level,
             waiting,
@@ -176,6 +183,9 @@ impl Table {
             corrections,
             next_look,
             has_losses: false,
+            has_issues: false,
+            gap_ns: 0,
+            doubts,
         }
     }
 
@@ -198,7 +208,11 @@ impl Table {
             own_before: self.ended_of[event.class as usize],
             left_ns: None,
         };
-        self.waiting.insert((event.class, event.sector, self.next), waiting);
+        let key = (event.class, event.sector, self.next);
+        self.waiting.insert(key, waiting);
+        if self.is_doubted() {
+            self.doubts.begin(key, event.time_ns);
+        }
         self.next += 1;
     }
 
@@ -231,6 +245,7 @@ impl Table {
 
     /// The driver got what lies in this range.
     fn issue(&mut self, event: &Event) {
+        self.has_issues = true;
         if let Some(order) = self.exact(event, |waiting| waiting.issue_ns.is_none()) {
             if let Some(waiting) = self.waiting.get_mut(&(event.class, event.sector, order)) {
                 waiting.issue_ns = Some(event.time_ns);
@@ -285,8 +300,32 @@ impl Table {
 
     fn take(&mut self, key: &(Class, u64, u64)) -> Option<Waiting> {
         let waiting = self.waiting.remove(key)?;
-        self.left -= usize::from(waiting.left_ns.is_some());
+        if waiting.left_ns.is_some() {
+            self.left -= 1;
+        } else {
+            self.doubts.end(key);
+        }
         Some(waiting)
+    }
+
+    fn had_losses(&mut self) {
+        if !std::mem::replace(&mut self.has_losses, true) && self.is_doubted() {
+            let waiting = self.waiting.iter().filter(|(_, waiting)| waiting.left_ns.is_none());
+            waiting.for_each(|(key, waiting)| self.doubts.begin(*key, waiting.start_ns));
+        }
+    }
+
+    fn is_doubted(&self) -> bool {
+        self.has_losses && self.level == Level::Arrived
+    }
+
+    /// Its end is taken for lost. Where the driver's part shows and it never got there, it may wait all the same, up to now.
+    fn count_lost(&mut self, waiting: &Waiting, now_ns: u64) {
+        let may_be_issued = !self.has_issues || waiting.start_ns <= self.gap_ns;
+        let is_issued = waiting.issue_ns.is_some() || may_be_issued;
+        if let Some(left_ns) = waiting.left_ns.filter(|_| !is_issued) {
+            self.doubts.add(now_ns.saturating_sub(left_ns));
+        }
     }
 
     fn correct(&mut self, from_ns: u64, by: i64) {
@@ -297,6 +336,10 @@ impl Table {
 
     /// When a request whose end is not seen has ended by all that is known: as its class does on average, or reads and writes do.
     fn usual_end_ns(&self, class: Class, start_ns: u64, now_ns: u64) -> u64 {
+        self.usual_ns(class).map_or(now_ns, |ns| start_ns.saturating_add(ns).min(now_ns))
+    }
+
+    fn usual_ns(&self, class: Class) -> Option<u64> {
         let own = (self.took_ns[class as usize], self.known[class as usize]);
         let (took_ns, known) = if own.1 == 0 && is_transfer(class) {
             TRANSFERS
@@ -306,17 +349,24 @@ impl Table {
         } else {
             own
         };
-        let mean_ns = took_ns.checked_div(known);
-        mean_ns.map_or(now_ns, |mean_ns| start_ns.saturating_add(mean_ns).min(now_ns))
+        took_ns.checked_div(known)
     }
 
     /// Its end was lost: it does not wait any more, and was in flight up to its usual end.
     fn give_up(&mut self, key: &(Class, u64, u64), now_ns: u64) {
+        if self.waiting.get(key).is_some_and(|waiting| waiting.left_ns.is_none()) {
+            self.leave(key, now_ns);
+        }
         let Some(waiting) = self.take(key) else { return };
         self.abandoned += 1;
-        if waiting.left_ns.is_none() {
-            self.correct(self.usual_end_ns(key.0, waiting.start_ns, now_ns), -1);
-        }
+        self.count_lost(&waiting, now_ns);
+    }
+
+    fn leave_before(&mut self, time_ns: u64) {
+        self.gap_ns = time_ns;
+        let waiting = self.waiting.iter().filter(|(_, waiting)| waiting.left_ns.is_none());
+        let keys: Vec<_> = waiting.map(|(key, _)| *key).collect();
+        keys.iter().for_each(|key| self.leave(key, time_ns));
     }
 
     fn forget(&mut self, now_ns: u64, is_lost: impl Fn(&Waiting) -> bool) {
@@ -371,6 +421,7 @@ impl Table {
         let Some(start_ns) = self.waiting.get(key).map(|waiting| waiting.start_ns) else { return };
         let left_ns = self.usual_end_ns(key.0, start_ns, now_ns);
         self.correct(left_ns, -1);
+        self.doubts.lose(key, left_ns, self.usual_ns(key.0));
         self.left += 1;
         if let Some(waiting) = self.waiting.get_mut(key) {
             waiting.left_ns = Some(left_ns);
@@ -501,7 +552,12 @@ impl Table {
                 Some(left_ns) if !is_lost => self.correct(left_ns, 1),
                 _ => {}
             }
+            if let Some(waiting) = self.waiting.get(&key).copied().filter(|_| is_lost) {
+                self.count_lost(&waiting, now_ns);
+            }
         }
+        let usual_ns = Class::ALL.map(|class| self.usual_ns(class).unwrap_or(0));
+        self.doubts.finish(now_ns, |class| usual_ns[class as usize]);
         lost
     }
 
@@ -568,7 +624,8 @@ impl Flight {
     /// Ends may be missing from now on: a request that others have overtaken may be one whose end was lost. Where none is missing, it
     /// waits, and every one that has begun is in flight until its end.
     pub fn had_losses(&mut self) {
-        (self.arrived.has_losses, self.issued.has_losses) = (true, true);
+        self.arrived.had_losses();
+        self.issued.had_losses();
     }
 
     /// What began up to that moment has ended, as somebody else knows: where its end has not been seen, it was lost.
@@ -600,6 +657,18 @@ impl Flight {
         self.arrived.abandoned.max(self.issued.abandoned)
     }
 
+    /// What began up to that moment may have ended: it counts as in flight for as long as its class takes, unless its end comes after all.
+    pub fn leave_before(&mut self, time_ns: u64) {
+        self.arrived.leave_before(time_ns);
+        self.issued.leave_before(time_ns);
+    }
+
+    /// How many requests may have been in flight for longer, or less long, than they count, and by how much together.
+    #[must_use]
+    pub fn unsure(&self) -> (u64, u64) {
+        self.arrived.doubts.found()
+    }
+
     /// The trace ends, and how many still wait whose ends were lost: none where no end may be missing.
     pub fn finish(&mut self, now_ns: u64) -> u64 {
         self.arrived.finish(now_ns, true).max(self.issued.finish(now_ns, false))
@@ -628,170 +697,5 @@ impl GivenBack {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn step(action: Action, time_ns: u64, sector: u64, sectors: u32) -> Event {
-        Event { sector, sectors, class: Class::Read, ..Event::new(action, time_ns) }
-    }
-
-    fn ended(steps: &[Event]) -> Vec<(Level, u64, u64, Option<u64>, u64)> {
-        let mut flight = Flight::default();
-        let mut done = Vec::new();
-        steps.iter().for_each(|event| flight.step(event, &mut done));
-        done.iter().map(|d| (d.level, d.sector, d.start_ns, d.issue_ns, d.end_ns)).collect()
-    }
-
-    use Action::{BioComplete, Complete, Issue, Queue, Requeue};
-    use Level::{Arrived, Issued};
-
-    #[test]
-    fn merged_requests_end_together() {
-        let found = ended(&[
-            step(Queue, 1, 100, 8),
-            step(Queue, 2, 108, 8),
-            step(Issue, 5, 100, 16),
-            step(Complete, 9, 100, 16),
-        ]);
-        let expected = [
-            (Issued, 100, 5, None, 9),
-            (Arrived, 100, 1, Some(5), 9),
-            (Arrived, 108, 2, Some(5), 9),
-        ];
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn a_cut_request_ends_with_its_last_part() {
-        let found = ended(&[
-            step(Queue, 1, 0, 32),
-            step(Issue, 2, 0, 16),
-            step(Issue, 3, 16, 16),
-            step(Complete, 8, 16, 16),
-            step(Complete, 11, 0, 16),
-        ]);
-        let expected =
-            [(Issued, 16, 3, None, 8), (Issued, 0, 2, None, 11), (Arrived, 0, 1, Some(2), 11)];
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn of_two_on_the_same_place_the_older_ends_first() {
-        let found = ended(&[
-            step(Queue, 1, 8, 8),
-            step(Queue, 2, 8, 8),
-            step(Issue, 3, 8, 8),
-            step(Issue, 4, 8, 8),
-            step(Complete, 5, 8, 8),
-            step(Complete, 6, 8, 8),
-        ]);
-        let arrived: Vec<_> = found.iter().filter(|d| d.0 == Arrived).collect();
-        assert_eq!(arrived, [&(Arrived, 8, 1, Some(3), 5), &(Arrived, 8, 2, Some(4), 6)]);
-    }
-
-    #[test]
-    fn of_several_sizes_at_one_place_each_ends_with_its_own() {
-        let found = ended(&[
-            step(Queue, 1, 0, 8),
-            step(Queue, 2, 0, 128),
-            step(Issue, 3, 0, 128),
-            step(Issue, 4, 0, 8),
-            step(Complete, 5, 0, 128),
-            step(Complete, 9, 0, 8),
-        ]);
-        let expected = [
-            (Issued, 0, 3, None, 5),
-            (Arrived, 0, 2, Some(3), 5),
-            (Issued, 0, 4, None, 9),
-            (Arrived, 0, 1, Some(4), 9),
-        ];
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn parts_errors_requeues_and_devices_without_queues() {
-        // Ended in two parts.
-        let parts = [step(Issue, 1, 0, 16), step(Complete, 2, 0, 8), step(Complete, 4, 8, 8)];
-        assert_eq!(ended(&parts), [(Issued, 0, 1, None, 4)]);
-        let failed = Event { error: -5, ..step(Complete, 3, 0, 0) };
-        assert_eq!(ended(&[step(Issue, 1, 0, 16), failed]), [(Issued, 0, 1, None, 3)]);
-        let back = [step(Issue, 1, 0, 8), step(Requeue, 2, 0, 8), step(Issue, 7, 0, 8)];
-        assert_eq!(
-            ended(&[&back[..], &[step(Complete, 9, 0, 8)]].concat()),
-            [(Issued, 0, 7, None, 9)]
-        );
-        // A driver that stays busy gives it back again and again before it has begun: once issued, once ended.
-        let again = [&back[..2], &[step(Requeue, 3, 0, 8), step(Requeue, 5, 0, 8)], &back[2..]];
-        let mut flight = Flight::default();
-        let mut done = Vec::new();
-        let all = [&[step(Queue, 0, 0, 8)], &again.concat()[..], &[step(Complete, 9, 0, 8)]];
-        all.concat().iter().for_each(|event| flight.step(event, &mut done));
-        let times: Vec<_> = done.iter().map(|d| (d.level, d.start_ns, d.issue_ns)).collect();
-        assert_eq!(times, [(Issued, 7, None), (Arrived, 0, Some(7))]);
-        assert_eq!((flight.given_back(), flight.depth()), (1, (0, 0)));
-        // What waits between being given back and issued anew has waited, and was not with the driver.
-        let arrived = [&[step(Queue, 0, 0, 8)], &back[..], &[step(Complete, 9, 0, 8)]].concat();
-        assert_eq!(ended(&arrived), [(Issued, 0, 7, None, 9), (Arrived, 0, 0, Some(7), 9)]);
-        // Half of it ended, the rest was given back.
-        let rest = [
-            step(Issue, 1, 0, 16),
-            step(Complete, 2, 0, 8),
-            step(Requeue, 3, 8, 8),
-            step(Issue, 6, 8, 8),
-            step(Complete, 9, 8, 8),
-        ];
-        assert_eq!(ended(&rest), [(Issued, 8, 6, None, 9)]);
-        let bio = [step(Queue, 1, 0, 8), step(BioComplete, 4, 0, 8)];
-        assert_eq!(ended(&bio), [(Arrived, 0, 1, None, 4)]);
-        // Ends of what began before the trace.
-        assert_eq!(ended(&[step(Complete, 4, 0, 8)]), []);
-    }
-
-    #[test]
-    fn one_whose_end_was_lost_makes_no_later_one_at_its_place_long() {
-        let mut flight = Flight::default();
-        flight.had_losses();
-        let mut done = Vec::new();
-        let mut longest = |lost_at: u64, overtaken: u64| {
-            flight.step(&step(Issue, lost_at, 0, 8), &mut done);
-            for number in 1..=overtaken {
-                flight.step(&step(Issue, lost_at + number, number * 8, 8), &mut done);
-                flight.step(&step(Complete, lost_at + number + 5, number * 8, 8), &mut done);
-            }
-            let again_ns = lost_at + overtaken + 1000;
-            flight.step(&step(Issue, again_ns, 0, 8), &mut done);
-            flight.step(&step(Complete, again_ns + 7, 0, 8), &mut done);
-            let longest = done.iter().map(|d| d.end_ns - d.start_ns).max();
-            done.clear();
-            (longest, flight.abandoned())
-        };
-        assert_eq!(longest(0, 300), (Some(7), 1));
-        // Few have overtaken it, and it may only be slow: the newer one ends as one of that place does, and the older one waits.
-        assert_eq!(longest(1_000_000, 20), (Some(7), 1));
-    }
-
-    #[test]
-    fn one_whose_end_was_lost_does_not_stay_in_flight() {
-        let mut flight = Flight::default();
-        flight.step(&step(Queue, 0, 7_000_000, 8), &mut Vec::new());
-        let mut go_on = |numbers: std::ops::Range<u64>| {
-            for number in numbers {
-                let time_ns = number * 10_000_000;
-                flight.step(&step(Queue, time_ns, number * 8, 8), &mut Vec::new());
-                flight.step(&step(Complete, time_ns + 9, number * 8, 8), &mut Vec::new());
-            }
-            (flight.depth().0, flight.abandoned())
-        };
-        assert_eq!(go_on(0..2900), (1, 0), "it may only starve");
-        assert_eq!(go_on(2900..4000), (0, 1));
-    }
-
-    #[test]
-    fn lost_ends_do_not_fill_the_memory() {
-        let mut flight = Flight::default();
-        for number in 0..2 * WAITING_MAX as u64 + 10 {
-            flight.step(&step(Queue, number, number * 8, 8), &mut Vec::new());
-        }
-        assert!(flight.depth().0 <= WAITING_MAX && flight.abandoned() > 0);
-    }
-}
+#[path = "flight_tests.rs"]
+mod tests;

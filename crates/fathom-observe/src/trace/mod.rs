@@ -5,6 +5,7 @@
 
 pub mod blkparse;
 pub mod blktrace;
+pub(crate) mod doubt;
 pub mod event;
 pub mod file;
 pub mod flight;

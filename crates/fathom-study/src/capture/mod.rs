@@ -3,6 +3,7 @@
 
 mod advice;
 pub mod likeness;
+mod sizes;
 pub mod twin;
 
 pub use advice::advice;
@@ -185,6 +186,15 @@ fn ends_missing(capture: &CaptureRecord) -> Option<Finding> {
             + ": how many were in flight is not known, and latencies may be those from one request to the end of another";
         return Some(Finding::new(id, Severity::Doubtful, text).advise(
             "what happened on a processor may be missing: blktrace writes a file for each, NAME.blktrace.0, .1, ..., which belong beside each other",
+        ));
+    }
+    if capture.is_unsure() {
+        let text = format!(
+            "until when {} waited cannot be told: at their places others always did too, or nobody saw them handed to the driver, and ends may be missing; how many were in flight is not known",
+            counted(capture.faults.unsure, "request", "requests")
+        );
+        return Some(Finding::new(id, Severity::Doubtful, text).advise(
+            "a trace that begins before the load and ends after it tells more: then nothing waits any more",
         ));
     }
     (abandoned > 0).then(|| Finding::new(id, Severity::Note, text))

@@ -162,6 +162,28 @@ fn streams_have_jobs_of_their_own() {
     assert!(workload_file(&CaptureRecord::default(), "t").is_none());
 }
 
+/// A database at random beside a log: each job has the sizes of its own requests.
+#[test]
+fn sizes_of_streams_are_not_those_at_random() {
+    let mut reads = class("read", 4000, 450, &[(4096, 3300), (16_384, 250), (65_536, 450)]);
+    let streams = class("read", 450, 0, &[(65_536, 450)]);
+    (reads.follow_sizes, reads.all_follow_sizes) = (streams.sizes, streams.all_sizes);
+    let of = |reads: &CaptureClass| {
+        let jobs = twin(&capture(vec![reads.clone()], vec![0, 100]));
+        let sizes = |job: &Job| -> Vec<_> {
+            job.block_size.iter().map(|size| (size.size_bytes, size.weight)).collect()
+        };
+        (sizes(&jobs[0]), sizes(&jobs[1]))
+    };
+    let (random, sequential) = of(&reads);
+    assert_eq!(random.iter().map(|size| size.0).collect::<Vec<_>>(), [4096, 16_384]);
+    assert_eq!(sequential.iter().map(|size| size.0).collect::<Vec<_>>(), [65_536]);
+    // Records of older versions do not tell them apart.
+    (reads.follow_sizes, reads.all_follow_sizes) = (Vec::new(), SparseHistogram::default());
+    let (random, sequential) = of(&reads);
+    assert_eq!((random.len(), &random), (3, &sequential));
+}
+
 #[test]
 fn chunks_follow_the_load() {
     let chunk = |capture: &CaptureRecord| {
@@ -196,6 +218,8 @@ fn what_is_wrong_with_a_trace_is_said() {
         late: 3,
         back_ns_max: 60_000_000_000,
         abandoned: 1,
+        unsure: 1,
+        unsure_ns: 1,
         skipped: 2,
         other_devices: 11,
         others: vec!["8,16".into(), "8,32".into()],
@@ -248,6 +272,15 @@ fn what_is_wrong_with_a_trace_is_said() {
     assert_eq!(back(2700, 1_000_000), (Severity::Doubtful, false, true));
     assert_eq!(back(2700, 40_000), (Severity::Note, true, true));
     assert_eq!(back(20, 1_000_000), (Severity::Note, true, true));
+    // At one place others always waited too, for as long as anything did.
+    let unsure = |unsure_ns: u64| {
+        let mut trace = capture(vec![class("read", 1000, 0, &[(4096, 1000)])], vec![0, 1000]);
+        (trace.events, trace.faults.unsure, trace.faults.unsure_ns) = (3000, 2, unsure_ns);
+        let found = faults(&trace).into_iter().find(|f| f.id == "capture-ends-missing");
+        (found.map(|f| f.severity), advice(&trace).iter().any(|note| note.id == "advice-depth"))
+    };
+    assert_eq!(unsure(1000), (Some(Severity::Doubtful), false));
+    assert_eq!(unsure(50), (None, true));
     // A replay tells what is wrong with its trace; how long that is, and its errors, are its own.
     let of_trace: Vec<String> = faults_of_trace(&bad).into_iter().map(|f| f.id).collect();
     assert_eq!(of_trace, expected[..8]);

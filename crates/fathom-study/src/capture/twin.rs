@@ -1,16 +1,11 @@
 //! The synthetic twin: a workload file with the mix, sizes, places and pace of a capture.
 
+use super::sizes::{GROUPS, Sizes};
 use fathom_base::units::format_length;
 use fathom_model::capture::{CaptureClass, CaptureInterval, CapturePlaces, CaptureRecord};
 use fathom_model::workload::{Extent, Workload};
-use fathom_stats::histogram::{bucket_bounds, bucket_of};
 use std::fmt::Write;
 
-/// Sizes that are told apart, and the smallest share of one.
-const SIZES_MAX: usize = 8;
-const SIZE_SHARE_MIN: f64 = 0.01;
-/// All others are told in so many groups, unless they are a smaller share of requests and bytes than that.
-const GROUPS: u64 = 8;
 /// A part of the load below this share of all requests has no job of its own.
 const JOB_SHARE_MIN: f64 = 0.05;
 /// Places for requests of an open loop where nobody knows how many were in flight.
@@ -49,7 +44,7 @@ pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
         100.0 * capture.places.follow_any as f64 / capture.places.count.max(1) as f64,
     );
     for class in ["read", "write"].iter().filter_map(|word| capture.class(word)) {
-        let rare: u64 = others(class, &frequent(class)).iter().map(|(_, count)| count).sum();
+        let rare: u64 = jobs.iter().map(|job| job.sizes(class).rare()).sum();
         if rare > 0 {
             let (word, percent) = (&class.class, 100.0 * rare as f64 / class.count.max(1) as f64);
             let _ = writeln!(
@@ -147,9 +142,9 @@ pub(super) fn from_first_to_last(capture: &CaptureRecord) -> (u64, Vec<u64>) {
 #[derive(Debug)]
 struct Twin<'a> {
     name: &'static str,
-    is_random: bool,
-    read: Option<&'a CaptureClass>,
     write: Option<&'a CaptureClass>,
+    read_sizes: Sizes,
+    write_sizes: Sizes,
     reads: u64,
     writes: u64,
     /// Of all requests that are imitated.
@@ -168,58 +163,73 @@ fn jobs(capture: &CaptureRecord) -> Vec<Twin<'_>> {
     let mut jobs = Vec::new();
     let reads = read.map_or(0, |class| class.count) - seq_reads;
     let writes = write.map_or(0, |class| class.count) - seq_writes;
+    let sizes = |class: Option<&CaptureClass>, seq: u64| match class {
+        Some(class) if seq > 0 => Sizes::at_random(class),
+        Some(class) => Sizes::all(class),
+        None => Sizes::default(),
+    };
     // Each stream has a first request that follows none.
     if reads + writes > 0 && (share(reads + writes) >= JOB_SHARE_MIN || seq_reads + seq_writes == 0)
     {
-        let share = share(reads + writes);
-        jobs.push(Twin { name: "random", is_random: true, read, write, reads, writes, share });
-    }
-    if seq_reads > 0 {
-        let (share, write) = (share(seq_reads), None);
         jobs.push(Twin {
-            name: "seqread",
-            is_random: false,
-            read,
+            name: "random",
             write,
-            reads: seq_reads,
-            writes: 0,
-            share,
+            read_sizes: sizes(read, seq_reads),
+            write_sizes: sizes(write, seq_writes),
+            reads,
+            writes,
+            share: share(reads + writes),
         });
     }
-    if seq_writes > 0 {
-        let (share, read) = (share(seq_writes), None);
+    if let Some(class) = read.filter(|_| seq_reads > 0) {
+        jobs.push(Twin {
+            name: "seqread",
+            write: None,
+            read_sizes: Sizes::of_streams(class),
+            write_sizes: Sizes::default(),
+            reads: seq_reads,
+            writes: 0,
+            share: share(seq_reads),
+        });
+    }
+    if let Some(class) = write.filter(|_| seq_writes > 0) {
         jobs.push(Twin {
             name: "seqwrite",
-            is_random: false,
-            read,
             write,
+            read_sizes: Sizes::default(),
+            write_sizes: Sizes::of_streams(class),
             reads: 0,
             writes: seq_writes,
-            share,
+            share: share(seq_writes),
         });
     }
     jobs
 }
 
 impl Twin<'_> {
+    fn is_random(&self) -> bool {
+        self.name == "random"
+    }
+
+    fn sizes(&self, class: &CaptureClass) -> &Sizes {
+        if class.class == "read" { &self.read_sizes } else { &self.write_sizes }
+    }
+
     fn write(&self, out: &mut String, capture: &CaptureRecord, seconds: f64) {
         let count = self.reads + self.writes;
         let _ = writeln!(out, "\n[[job]]\nname = \"{}\"", self.name);
-        let access = if self.is_random { "random" } else { "sequential" };
+        let access = if self.is_random() { "random" } else { "sequential" };
         let _ = writeln!(out, "access = \"{access}\"");
         match (self.reads, self.writes) {
             (0, _) => {
-                let _ = writeln!(
-                    out,
-                    "block_size = \"{}\"\nwrite_fraction = 1",
-                    block_size(self.write)
-                );
+                let size = self.write_sizes.text();
+                let _ = writeln!(out, "block_size = \"{size}\"\nwrite_fraction = 1");
             }
             (_, 0) => {
-                let _ = writeln!(out, "block_size = \"{}\"", block_size(self.read));
+                let _ = writeln!(out, "block_size = \"{}\"", self.read_sizes.text());
             }
             _ => {
-                let (read, write) = (block_size(self.read), block_size(self.write));
+                let (read, write) = (self.read_sizes.text(), self.write_sizes.text());
                 let _ = writeln!(out, "block_size = \"{read}\"");
                 if write != read {
                     let _ = writeln!(out, "write_block_size = \"{write}\"");
@@ -266,7 +276,7 @@ impl Twin<'_> {
         } else if used > 0 && are_apart(places) {
             let _ = writeln!(out, "span = \"{}\"", used.next_multiple_of(BLOCK_BYTES));
         }
-        if let Some(zones) = zones(places).filter(|_| self.is_random) {
+        if let Some(zones) = zones(places).filter(|_| self.is_random()) {
             let _ = writeln!(out, "distribution = \"{zones}\"");
         }
     }
@@ -330,75 +340,6 @@ fn apart(places: &CapturePlaces) -> String {
 /// More than one area, or anything outside of the one that there is.
 fn are_apart(places: &CapturePlaces) -> bool {
     places.areas.len() > 1 || places.elsewhere > 0
-}
-
-/// Sizes with their weights: the most frequent ones, then the groups of the others.
-fn block_size(class: Option<&CaptureClass>) -> String {
-    let Some(class) = class else { return "4096".to_owned() };
-    let mut sizes = frequent(class);
-    sizes.extend(others(class, &sizes));
-    match sizes.as_slice() {
-        [] => (class.size_mean as u64 / 512 * 512).max(512).to_string(),
-        [(bytes, _)] => bytes.to_string(),
-        several => {
-            let texts: Vec<String> =
-                several.iter().map(|(bytes, count)| format!("{bytes}:{count}")).collect();
-            texts.join(",")
-        }
-    }
-}
-
-/// The most frequent sizes, each with how often it came.
-fn frequent(class: &CaptureClass) -> Vec<(u64, u64)> {
-    let wanted = |(_, count): &&(u64, u64)| *count as f64 >= SIZE_SHARE_MIN * class.count as f64;
-    class.sizes.iter().filter(wanted).take(SIZES_MAX).copied().collect()
-}
-
-/// All sizes but those, from the smallest on in groups that are about equally frequent: the mean of each in whole blocks, with how
-/// often they came. None where they hardly count, and in records of older versions, which do not have them.
-fn others(class: &CaptureClass, frequent: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut left: Vec<(usize, u64)> = class.all_sizes.occupied().collect();
-    let mut left_bytes = class.bytes;
-    for (bytes, count) in frequent {
-        let bucket = bucket_of(*bytes);
-        if let Some((_, left)) = left.iter_mut().find(|(own, _)| *own == bucket) {
-            *left = left.saturating_sub(*count);
-        }
-        left_bytes = left_bytes.saturating_sub(bytes * count);
-    }
-    let all: u64 = left.iter().map(|(_, count)| count).sum();
-    let is_little = |part: u64, whole: u64| (part as f64) < SIZE_SHARE_MIN * whole as f64;
-    if is_little(all, class.count) && is_little(left_bytes, class.bytes) {
-        return Vec::new();
-    }
-    let has_large_blocks = class.sizes.iter().all(|(bytes, _)| bytes.is_multiple_of(4096));
-    let block = if has_large_blocks { 4096.0 } else { 512.0 };
-    // The middle of a bucket is not where its requests are, but the sum of all is known.
-    let middle = |bucket: usize| {
-        let (low, high) = bucket_bounds(bucket);
-        f64::midpoint(low as f64, high as f64)
-    };
-    let guessed: f64 = left.iter().map(|(at, requests)| *requests as f64 * middle(*at)).sum();
-    let scale = if guessed > 0.0 { left_bytes as f64 / guessed } else { 1.0 };
-    let largest = class.all_sizes.max().unwrap_or(u64::MAX);
-    let mean = |count: u64, bytes: f64| {
-        let blocks = (bytes / count as f64 / block).round().max(1.0);
-        (((blocks * block) as u64).min(largest), count)
-    };
-    let mut groups = Vec::new();
-    let (mut count, mut bytes) = (0, 0.0);
-    for (bucket, requests) in left {
-        count += requests;
-        bytes += requests as f64 * middle(bucket) * scale;
-        if count > 0 && count * GROUPS >= all {
-            groups.push(mean(count, bytes));
-            (count, bytes) = (0, 0.0);
-        }
-    }
-    if count > 0 {
-        groups.push(mean(count, bytes));
-    }
-    groups
 }
 
 /// Shares of equal parts of what was touched; none where they are much the same.

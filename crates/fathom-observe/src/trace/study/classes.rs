@@ -24,14 +24,42 @@ struct One {
     bytes: u64,
     squares: u128,
     inverses: f64,
-    sizes: HashMap<u32, u64>,
-    all_sizes: Histogram,
+    sizes: Sizes,
     flags: [u64; 5],
     durable: u64,
     follow: u64,
+    follow_sizes: Sizes,
     total_ns: Histogram,
     wait_ns: Histogram,
     service_ns: Histogram,
+}
+
+/// How often each size came.
+#[derive(Debug, Default)]
+struct Sizes {
+    by_sectors: HashMap<u32, u64>,
+    bytes: Histogram,
+}
+
+impl Sizes {
+    fn count(&mut self, sectors: u32) {
+        self.bytes.record(u64::from(sectors) * SECTOR_BYTES);
+        let is_full = self.by_sectors.len() >= SIZES_MAX;
+        if let Some(count) = self.by_sectors.get_mut(&sectors) {
+            *count += 1;
+        } else if !is_full {
+            self.by_sectors.insert(sectors, 1);
+        }
+    }
+
+    /// The most frequent ones, and all.
+    fn finish(self) -> (Vec<(u64, u64)>, SparseHistogram) {
+        let in_bytes = |(sectors, count)| (u64::from(sectors) * SECTOR_BYTES, count);
+        let mut sizes: Vec<(u64, u64)> = self.by_sectors.into_iter().map(in_bytes).collect();
+        sizes.order_by_key(|(bytes, count)| (std::cmp::Reverse(*count), *bytes));
+        sizes.truncate(SIZES_KEPT);
+        (sizes, SparseHistogram::from(&self.bytes))
+    }
 }
 
 impl Classes {
@@ -49,19 +77,15 @@ impl Classes {
             one.bytes += bytes;
             one.squares += u128::from(bytes) * u128::from(bytes);
             one.inverses += 1.0 / bytes as f64;
-            one.all_sizes.record(bytes);
-            let is_full = one.sizes.len() >= SIZES_MAX;
-            if let Some(count) = one.sizes.get_mut(&event.sectors) {
-                *count += 1;
-            } else if !is_full {
-                one.sizes.insert(event.sectors, 1);
-            }
+            one.sizes.count(event.sectors);
         }
     }
 
-    /// The last one that arrived goes on with a stream.
-    pub(super) fn follows(&mut self, class: Class) {
-        self.0[class as usize].follow += 1;
+    /// It goes on with a stream.
+    pub(super) fn follows(&mut self, event: &Event) {
+        let one = &mut self.0[event.class as usize];
+        one.follow += 1;
+        one.follow_sizes.count(event.sectors);
     }
 
     pub(super) fn ended(&mut self, done: &Done) {
@@ -89,24 +113,21 @@ impl One {
         let n = self.with_data.max(1) as f64;
         let mean = self.bytes as f64 / n;
         let variance = (self.squares as f64 / n - mean * mean).max(0.0);
-        let mut sizes: Vec<(u64, u64)> = self
-            .sizes
-            .into_iter()
-            .map(|(sectors, count)| (u64::from(sectors) * SECTOR_BYTES, count))
-            .collect();
-        sizes.order_by_key(|(bytes, count)| (std::cmp::Reverse(*count), *bytes));
-        sizes.truncate(SIZES_KEPT);
+        let (sizes, all_sizes) = self.sizes.finish();
+        let (follow_sizes, all_follow_sizes) = self.follow_sizes.finish();
         let [sync, meta, fua, preflush, ahead] = self.flags;
         CaptureClass {
             class: class.word().to_owned(),
             count: self.count,
             bytes: self.bytes,
             sizes,
-            all_sizes: SparseHistogram::from(&self.all_sizes),
+            all_sizes,
             size_mean: mean,
             size_deviation: variance.sqrt(),
             size_harmonic: if self.with_data == 0 { 0.0 } else { n / self.inverses },
             follow: self.follow,
+            follow_sizes,
+            all_follow_sizes,
             sync,
             meta,
             fua,

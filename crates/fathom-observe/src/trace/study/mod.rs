@@ -145,11 +145,11 @@ impl Study {
         }
     }
 
-    /// Events before that moment were lost, ends among them: whatever was in flight counts as ended, since those whose ends were
-    /// lost would stay in flight and hide how many really are.
+    /// Events before that moment were lost, ends among them: whatever was in flight counts as ended unless its end comes, since those
+    /// whose ends were lost would stay in flight and hide how many really are.
     pub fn gap(&mut self, time_ns: u64) {
         self.flight.had_losses();
-        self.flight.forget_before(time_ns);
+        self.flight.leave_before(time_ns);
         if let Some(second) = &mut self.of_driver {
             second.gap(time_ns);
         }
@@ -229,7 +229,7 @@ impl Study {
         self.times.arrived(event);
         if has_place(event) {
             if self.places.arrived(event) {
-                self.classes.follows(event.class);
+                self.classes.follows(event);
             }
             self.times.place(event);
             if !self.has_issues {
@@ -266,6 +266,7 @@ impl Study {
             self.times.correct(from_ns, by);
         }
         record.faults.abandoned = self.flight.abandoned() + left;
+        (record.faults.unsure, record.faults.unsure_ns) = self.flight.unsure();
         if let Some((from_ns, to_ns)) = self.asked_ns {
             (record.first_ns, record.last_ns) = (from_ns - first_ns, to_ns - first_ns);
         }
@@ -288,7 +289,8 @@ impl Study {
         record.issued = own.issued.saturating_sub(self.flight.given_back());
         record.requeues = own.requeues;
         record.merges = own.merges;
-        record.faults = CaptureFaults { abandoned: record.faults.abandoned, ..own.faults };
+        let CaptureFaults { abandoned, unsure, unsure_ns, .. } = record.faults;
+        record.faults = CaptureFaults { abandoned, unsure, unsure_ns, ..own.faults };
         for class in &mut record.classes {
             class.service_ns = std::mem::take(&mut class.total_ns);
         }

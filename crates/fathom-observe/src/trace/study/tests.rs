@@ -373,6 +373,17 @@ fn no_size_is_too_rare() {
     assert_eq!(read.all_sizes.sum(), u128::from(read.bytes));
 }
 
+/// A stream in requests of 64 KiB among reads of 4 KiB anywhere; its first one follows none.
+#[test]
+fn sizes_of_streams_are_counted_apart() {
+    let pair = |n: u64| [(Class::Read, (1 << 22) + n * 7919 * 8, 8), (Class::Read, n * 128, 128)];
+    let requests: Vec<_> = (0..100).flat_map(pair).collect();
+    let record = study(&serial(&requests), 0);
+    let read = record.class("read").expect("reads");
+    assert_eq!((read.follow, &read.follow_sizes[..]), (99, &[(65_536, 99)][..]));
+    assert_eq!((read.all_follow_sizes.count(), read.all_follow_sizes.sum()), (99, 99 * 65_536));
+}
+
 /// A database of 1 GiB at 3 TiB of a disk of 4 TiB, half of its requests in a tenth of it.
 #[test]
 fn what_is_used_of_a_large_device_is_seen_in_its_own_size() {
