@@ -107,12 +107,11 @@ pub struct CaptureFaults {
     pub back_ns_max: u64,
     /// Requests whose ends never came.
     pub abandoned: u64,
-    /// Requests of which it is not known for how long they were in flight, and by how much that may be wrong for all of them together: at
-    /// their place others were always in flight too, and an end that is missing there may be of any of these; or nobody saw one being begun
-    /// with, and it may wait.
+    /// Requests of which it is not known until when they were in flight, as ends may be missing: at their place others always waited too, or
+    /// nobody saw them handed to the driver.
     #[serde(default)]
     pub unsure: u64,
-    /// That time.
+    /// How long that may be, of all of them together.
     #[serde(default)]
     pub unsure_ns: u64,
     /// Lines that were no events.
@@ -158,7 +157,7 @@ pub struct CaptureClass {
     /// Sizes of these in bytes, as `sizes` and `all_sizes`; empty in records of older versions.
     #[serde(default)]
     pub follow_sizes: Vec<(u64, u64)>,
-    /// All of them.
+    /// All sizes of these.
     #[serde(default)]
     pub all_follow_sizes: SparseHistogram,
     /// Those that somebody waited for.
@@ -384,15 +383,20 @@ impl CaptureRecord {
     /// most, and of no processor all.
     #[must_use]
     pub fn knows_depth(&self) -> bool {
-        let is_little = self.faults.lost as f64 <= FEW * (self.faults.lost + self.events) as f64;
         // Where a processor is missing, what ended on it stays in flight.
         let has_all = self.faults.without_file.is_empty() || self.faults.abandoned == 0;
-        is_little
-            && has_all
+        has_all
+            && !self.lacks_events()
             && !self.lacks_ends()
             && !self.is_unsure()
             && self.faults.came_online.is_empty()
             && !self.is_out_of_order()
+    }
+
+    /// More events were lost than change nothing: what is counted is at least that.
+    #[must_use]
+    pub fn lacks_events(&self) -> bool {
+        self.faults.lost as f64 > FEW * (self.faults.lost + self.events) as f64
     }
 
     /// Times go back more often than processors do that write down what happened at the same time, one in a hundred, and by more than a

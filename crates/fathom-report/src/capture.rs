@@ -56,8 +56,9 @@ pub fn headline(capture: &CaptureRecord) -> String {
         0 => String::new(),
         bytes => format!(" and {} discarded", format_size(bytes)),
     };
+    let least = if capture.lacks_events() { "at least " } else { "" };
     format!(
-        "{}{size}: {} requests in {}, {} a second, {}{discarded}; {} events{}",
+        "{}{size}: {least}{} requests in {}, {} a second, {}{discarded}; {} events{}",
         printable(&capture.device),
         format_count(requests),
         format_length(capture.window_ns),
@@ -609,6 +610,12 @@ mod tests {
         assert!(depth.contains("; 39 whose end was not seen count for as long"), "{depth}");
         // A processor is missing, and it does not say that none was lost.
         assert!(headline(&capture).ends_with("10 000 events, none lost"));
+        let lossy = |lost: u64| {
+            let mut lossy = capture.clone();
+            lossy.faults.lost = lost;
+            headline(&lossy)
+        };
+        assert!(lossy(5000).contains(": at least 0 requests") && !lossy(20).contains("at least"));
         capture.faults.abandoned = 890;
         let depth = line(&capture, "in flight");
         assert_eq!(depth, "not known: the ends of 890 requests are missing");
