@@ -367,7 +367,6 @@ mod tests {
     /// An arrival while others were still off, one of each later on, and an end while the first of them were off again.
     #[test]
     fn what_happens_while_tracepoints_go_on_and_off_is_left_out() {
-        use super::super::event::Action;
         let at = |action, time_ns| Event::new(action, time_ns);
         let mut events = vec![
             at(Action::Queue, 90),
