@@ -49,6 +49,9 @@ impl StopFlag {
             libc::SIGTERM => Some("SIGTERM"),
             libc::SIGHUP => Some("SIGHUP"),
             libc::SIGQUIT => Some("SIGQUIT"),
+            libc::SIGUSR1 => Some("SIGUSR1"),
+            libc::SIGUSR2 => Some("SIGUSR2"),
+            libc::SIGXCPU => Some("SIGXCPU"),
             _ => Some("a request"),
         }
     }
@@ -63,6 +66,18 @@ pub(crate) fn is_file_limit_ignored() -> bool {
 }
 
 const WATCHED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+/// What else would end the process by itself, and with it what it has set: of batch systems above all, and of who asks `dd` how far it is.
+const FURTHER: [libc::c_int; 9] = [
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGXCPU,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+];
 const OF_TERMINAL: [libc::c_int; 2] = [libc::SIGTSTP, libc::SIGWINCH];
 
 /// A session that ends sends more than one signal at once: a shell and the kernel both send SIGHUP, `timeout` ends the process
@@ -103,7 +118,7 @@ pub enum Heard {
     Resized,
 }
 
-/// Blocks INT, QUIT, TERM and HUP in this thread and all that it will start, and turns them into `flag`; `heard` is told of
+/// Blocks INT, QUIT, TERM, HUP and all others that end a process in this thread and all that it will start, and turns them into `flag`; `heard` is told of
 /// each request, with how many were made by now. With `has_terminal` it is also told before the process is stopped from the terminal, and
 /// after that, and of new sizes.
 ///
@@ -122,8 +137,8 @@ pub fn watch(
     // SAFETY: the pointer is to our own set.
     unsafe { libc::sigemptyset(&raw mut set) };
     let of_terminal = OF_TERMINAL.into_iter().filter(|_| has_terminal);
-    for signal in WATCHED.into_iter().chain(of_terminal) {
-        let may_be_ignored = signal == libc::SIGHUP || signal == libc::SIGTSTP;
+    for signal in WATCHED.into_iter().chain(FURTHER).chain(of_terminal) {
+        let may_be_ignored = ![libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal);
         if may_be_ignored && is_ignored(signal) {
             continue;
         }
