@@ -82,12 +82,15 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct ChangeLog {
     path: PathBuf,
-    file: File,
+    /// None where nothing can be written, as on a filesystem that an error of its disk has made read-only.
+    file: Option<File>,
     run_id: String,
     owner: Owner,
     /// Who has changed everything, whoever takes it back.
     maker: Owner,
     entries: BTreeMap<Step, Entry>,
+    /// Whole lines that say nothing that is known, each with its number and the reason.
+    damaged: Vec<(usize, String)>,
     faults: Faults,
     /// Up to which place of the file room was asked for, in bytes.
     reserved_bytes: u64,
@@ -126,11 +129,12 @@ impl ChangeLog {
         let owner = Owner::current(root)?;
         let mut log = Self {
             path,
-            file,
+            file: Some(file),
             run_id: run_id.to_owned(),
             owner: owner.clone(),
             maker: owner.clone(),
             entries: BTreeMap::new(),
+            damaged: Vec::new(),
             faults,
             reserved_bytes: 0,
         };
@@ -245,12 +249,26 @@ impl ChangeLog {
         self.faults.point(name);
     }
 
-    /// Removes the log when nothing is left to take back; gives it back otherwise.
+    /// Lines that were written and cannot be read, in words: nobody knows what of theirs is still to be taken back.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        let (number, reason) = self.damaged.first()?;
+        let further = match self.damaged.len() {
+            1 => String::new(),
+            count => format!(" ({} more cannot be read)", count - 1),
+        };
+        Some(format!(
+            "line {number} cannot be read: {reason}{further}; look at what it changed, put that back yourself, then remove the file: rm {}",
+            shell::path(&self.path)
+        ))
+    }
+
+    /// Removes the log when nothing is left to take back, and all of it was read; gives it back otherwise.
     ///
     /// # Errors
     /// [`FileRefusal::Io`].
     pub fn close(self) -> Result<Option<Self>, FileRefusal> {
-        if !self.pending().is_empty() {
+        if !self.pending().is_empty() || !self.damaged.is_empty() {
             return Ok(Some(self));
         }
         self.faults.point("remove the journal");
@@ -264,11 +282,12 @@ impl ChangeLog {
 
     /// Keeps room for later lines. Not every filesystem can: then they may fail, each for itself.
     fn reserve(&mut self) {
-        let Ok(size_bytes) = self.file.metadata().map(|meta| meta.len()) else { return };
+        let Some(file) = &self.file else { return };
+        let Ok(size_bytes) = file.metadata().map(|meta| meta.len()) else { return };
         if size_bytes + RESERVE_BYTES / 2 > self.reserved_bytes {
             // Asked for once only: where it cannot be had, every line would ask again.
             self.reserved_bytes = size_bytes + RESERVE_BYTES;
-            holes::reserve(&self.file, size_bytes, RESERVE_BYTES).ok();
+            holes::reserve(file, size_bytes, RESERVE_BYTES).ok();
         }
     }
 
@@ -278,9 +297,12 @@ impl ChangeLog {
         self.faults.point("before a line of the journal");
         let text = serde_json::to_string(line).map_err(io::Error::other);
         // The newline comes first too, so that a torn line before it spoils nothing but itself.
-        let written = text
-            .and_then(|text| self.file.write_all(format!("\n{text}\n").as_bytes()))
-            .and_then(|()| self.file.sync_data());
+        let written = text.and_then(|text| {
+            let read_only = || io::Error::from(io::ErrorKind::ReadOnlyFilesystem);
+            let mut file = self.file.as_ref().ok_or_else(read_only)?;
+            file.write_all(format!("\n{text}\n").as_bytes())?;
+            file.sync_data()
+        });
         written.map_err(io_at("write", &self.path))?;
         self.faults.point("after a line of the journal");
         Ok(())
@@ -290,16 +312,27 @@ impl ChangeLog {
     fn open(path: &Path) -> Result<Self, String> {
         check_author(path)?;
         let text = fs::read(path).map_err(|error| error.to_string())?;
-        let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let head = lines.next().ok_or("it is empty")?;
-        let head: Line = mark::parse(head)?;
+        let mut lines = lines(&text).into_iter();
+        let (_, head, _) = lines.next().ok_or("it is empty")?;
+        let cure = format!(
+            "look at what it says, put that back yourself, then remove it: rm {}",
+            shell::path(path)
+        );
+        let head: Line = mark::parse(head)
+            .map_err(|reason| format!("its head cannot be read: {reason}; {cure}"))?;
         let Line::Head { format, run_id, owner } = head else {
-            return Err("it has no head".to_owned());
+            return Err(format!("it has no head; {cure}"));
         };
         if format > FORMAT {
-            return Err(format!("written by a newer fathom ({format})"));
+            return Err(format!(
+                "written by a newer fathom (format {format}, this one knows {FORMAT}): fathom restore of that one puts it back"
+            ));
         }
-        let file = OpenOptions::new().append(true).open(path).map_err(|e| e.to_string())?;
+        let file = match OpenOptions::new().append(true).open(path) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => None,
+            Err(error) => return Err(error.to_string()),
+        };
         let mut log = Self {
             path: path.to_owned(),
             file,
@@ -307,13 +340,16 @@ impl ChangeLog {
             maker: owner.clone(),
             owner,
             entries: BTreeMap::new(),
+            damaged: Vec::new(),
             faults: Faults::none(),
             reserved_bytes: 0,
         };
-        for line in lines {
-            // A line that was torn by a crash says nothing; what follows it was written by a process that knew.
-            if let Ok(line) = mark::parse(line) {
-                log.take(line);
+        for (number, line, is_whole) in lines {
+            match mark::parse(line) {
+                Ok(line) => log.take(line),
+                Err(reason) if is_whole => log.damaged.push((number, reason)),
+                // What was torn by a crash says nothing; what follows it was written by a process that knew.
+                Err(_) => {}
             }
         }
         Ok(log)
@@ -398,10 +434,22 @@ pub fn age_key(log: &Path) -> (Option<SystemTime>, PathBuf) {
     (fs::metadata(log).and_then(|m| m.created().or(m.modified())).ok(), log.to_owned())
 }
 
+/// The longest that a head can be.
+const HEAD_BYTES_MAX: usize = 4 << 10;
+
 /// True when not even the head is whole.
 fn is_only_begun(text: &[u8]) -> bool {
     let rest = text.strip_prefix(b"\n").unwrap_or(text);
-    !rest.contains(&b'\n')
+    rest.len() < HEAD_BYTES_MAX && !rest.contains(&b'\n')
+}
+
+/// The lines with their numbers, and whether each was written to its end: then what follows is the end of the file, or the newline that every
+/// line begins with.
+fn lines(text: &[u8]) -> Vec<(usize, &[u8], bool)> {
+    let all: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    let is_whole = |index: usize| all.get(index + 1).is_some_and(|next| next.is_empty());
+    let numbered = all.iter().enumerate().filter(|(_, line)| !line.is_empty());
+    numbered.map(|(index, line)| (index + 1, *line, is_whole(index))).collect()
 }
 
 /// A journal says what is to be run and written as root: only one that nobody else could have written is believed.

@@ -75,6 +75,29 @@ fn a_log_cut_anywhere_knows_what_was_noted_before() {
     assert_eq!(values, [change("9"), change("2"), change("1"), change("0")]);
 }
 
+/// A byte of it is another, or it is of a kind that this version does not know: what it says of is not forgotten.
+#[test]
+fn a_whole_line_that_cannot_be_read_keeps_the_log() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let steps = ["60", "61"].map(|value| log.intend(change(value)).expect("is written"));
+    let path = log.path().to_owned();
+    let text = fs::read_to_string(&path).expect("is there");
+    let damaged = text.replacen("\"line\":\"intended\"", "\"line\":\"intXnded\"", 1);
+    assert_ne!(damaged, text);
+    fs::write(&path, damaged).expect("is written");
+    let mut read = reread(dir.path()).others.pop().expect("is there");
+    assert_eq!(read.pending().len(), 1, "the other line says what it said");
+    assert!(read.damage().is_some_and(|damage| damage.starts_with("line 4 cannot be read")));
+    read.undone(steps[1]).expect("is written");
+    let read = read.close().expect("can be closed").expect("is kept");
+    assert!(read.pending().is_empty() && path.exists());
+    // Zeros are more than the beginning of a head.
+    fs::write(&path, vec![0; HEAD_BYTES_MAX]).expect("is written");
+    assert_eq!((reread(dir.path()).unreadable.len(), path.exists()), (1, true));
+}
+
 /// As on a disk that is full for a while.
 #[test]
 fn a_line_that_cannot_be_written_keeps_no_later_one_from_being() {
@@ -83,7 +106,7 @@ fn a_line_that_cannot_be_written_keeps_no_later_one_from_being() {
     let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
     let first = log.intend(change("60")).expect("is written");
     let full = OpenOptions::new().append(true).open("/dev/full").expect("is there");
-    let file = std::mem::replace(&mut log.file, full);
+    let file = std::mem::replace(&mut log.file, Some(full));
     assert!(log.intend(change("61")).is_err(), "what is not noted is not changed");
     assert!(log.undone(first).is_err());
     assert_eq!(log.pending().len(), 1);
@@ -137,6 +160,7 @@ fn a_log_of_a_newer_fathom_stays_also_when_it_is_torn() {
     fs::write(log.path(), newer + "\n{\"line\":\"inten").expect("is written");
     let logs = reread(dir.path());
     assert_eq!(logs.unreadable.len(), 1);
+    assert!(logs.unreadable[0].1.contains("fathom restore of that one"), "{logs:?}");
     assert!(log.path().exists());
 }
 

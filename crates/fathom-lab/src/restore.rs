@@ -144,8 +144,8 @@ impl fmt::Display for Report {
             }
             Outcome::NotHere(reason) => write!(
                 f,
-                "{what}: not put back, changed by run {run_id} in a container or mount namespace: {reason}; see to it, then \
-                 forget it: fathom restore --force"
+                "{what}: not put back, changed by run {run_id}, not found here: {reason}; see to it, then forget it: \
+                 fathom restore --force"
             ),
             Outcome::OtherMachine => write!(f, "{what}: changed by run {run_id} {OTHER_MACHINE}"),
             Outcome::Rebooted => {
@@ -257,6 +257,10 @@ pub fn restore_dead(
     adopted.iter_mut().for_each(|log| restore_those(log, &|change| !is_program(change)));
     for (log, _) in adopted {
         let run_id = log.run_id().to_owned();
+        if let Some(damage) = log.damage() {
+            let what = format!("the journal {}", log.path().display());
+            reports.push(Report { run_id: run_id.clone(), ..unreadable(&what, damage) });
+        }
         if let Err(error) = log.close() {
             reports.push(unreadable_of(run_id, &error));
         }
@@ -346,7 +350,12 @@ pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<Pending>, FileRef
             what: words(&entry.change),
             is_running,
         };
-        log.pending().into_iter().map(one).collect::<Vec<_>>()
+        let damaged = log.damage().map(|damage| Pending {
+            run_id: log.run_id().to_owned(),
+            what: format!("the journal {}: {damage}", log.path().display()),
+            is_running,
+        });
+        log.pending().into_iter().map(one).chain(damaged).collect::<Vec<_>>()
     };
     let mut all: Vec<Pending> = logs.dead.iter().flat_map(|log| of(log, false)).collect();
     for log in &logs.others {
