@@ -1,7 +1,7 @@
 //! Tests of the journal of changes.
 
 use super::*;
-use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
+use fathom_model::change::knob::{KnobAt, KnobChange, KnobPlace, KnobValue};
 
 fn change(value: &str) -> Change {
     let before = KnobValue { knob: "vm.swappiness".into(), value: value.into(), file: None };
@@ -12,6 +12,7 @@ fn change(value: &str) -> Change {
         asked: vec![],
         boot_id: String::new(),
         own: None,
+        at: KnobAt::default(),
     })
 }
 

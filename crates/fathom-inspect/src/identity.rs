@@ -35,7 +35,8 @@ pub struct DeviceId {
     pub kind: DeviceIdKind,
     /// One word without blanks or control characters, except that a backing file's path is as it is.
     pub text: String,
-    /// Another way to write it: the UUID of an md array as sysfs has it, where `text` is as mdadm shows it.
+    /// Another way to write it: the UUID of an md array as sysfs has it, where `text` is as mdadm shows it; of a loop device
+    /// `NAME:SIZE:DISKSEQ`, which it is called where its file has no path, as in a container.
     pub also: Option<String>,
 }
 
@@ -73,12 +74,14 @@ pub fn device_id(root: &SysRoot, devno: DevNo) -> DeviceId {
         part_uuid(&device).or_else(read).map(id(PartUuid))
     } else {
         let md = |text| DeviceId { also: device.text("md/uuid"), ..id(MdUuid)(text) };
+        let sequence = || Some(name_size_sequence(&device));
+        let shown = |text| DeviceId { also: sequence(), ..id(BackingFile)(text) };
         wwn(&device)
             .map(id(Wwn))
             .or_else(|| serial(&device).map(id(Serial)))
             .or_else(|| device.text("dm/uuid").map(|text| id(DmUuid)(word(&text))))
             .or_else(|| md_uuid(&device).map(md))
-            .or_else(|| backing_file(root, devno).map(id(BackingFile)))
+            .or_else(|| backing_file(root, devno).map(shown))
     };
     found
         .filter(|found| !found.text.is_empty())
@@ -109,7 +112,7 @@ pub fn namesakes(root: &SysRoot, devno: DevNo) -> Vec<DevNo> {
     let all = root.names("sys/dev/block");
     all.iter()
         .filter_map(|name| name.parse::<DevNo>().ok())
-        .filter(|other| *other != devno && device_id(root, *other) == own)
+        .filter(|other| *other != devno && device_id(root, *other).is_meant_by(&own.text))
         .collect()
 }
 
@@ -272,6 +275,8 @@ mod tests {
         tree.put("srv/a disk.img", "x");
         tree.device("a/loop0", "7:0", &[("loop/backing_file", "/srv/a disk.img\n")]);
         expect(&tree, "7:0", DeviceIdKind::BackingFile, "/srv/a disk.img");
+        let id = device_id(&tree.root(), "7:0".parse().unwrap());
+        assert!(id.also.is_some_and(|also| also.starts_with("loop0:")), "as in a container");
         let gone = [("loop/backing_file", "/srv/b.img (deleted)"), ("size", "2")];
         tree.device("a/loop1", "7:1", &gone);
         expect(&tree, "7:1", DeviceIdKind::NameSizeSequence, "loop1:1024:0");

@@ -108,6 +108,7 @@ fn apply_at(
         asked: asked.iter().filter_map(value_alone).collect(),
         boot_id: process::boot_id(root).unwrap_or_default(),
         own: None,
+        at: site.at(),
     };
     let step = intend(log, &change)?;
     let written = write_all(root, log, &site, &asked, &before);
@@ -233,7 +234,8 @@ fn apply_own(
     let known = own.iter().find(|own| own.name == name);
     let own = known.ok_or_else(|| KnobError::Unknown { name: id.clone(), hint: String::new() })?;
     let failed = |reason| KnobError::Read { knob: id.clone(), place: setting.place.name(), reason };
-    let before = own::read(own).map_err(failed)?;
+    let at = own::here();
+    let before = own::read(own, &at).map_err(failed)?;
     let report = |now: String| Applied {
         knob: id.clone(),
         place: setting.place.clone(),
@@ -254,12 +256,13 @@ fn apply_own(
         asked: Vec::new(),
         boot_id: process::boot_id(root).unwrap_or_default(),
         own: Some(own.clone()),
+        at: at.clone(),
     };
     let step = intend(log, &change)?;
     log.fault_point(&format!("before {id} is written"));
-    let written = own::write(own, &setting.value);
+    let written = own::write(own, &at, &setting.value);
     log.fault_point(&format!("after {id} is written"));
-    let now = own::read(own);
+    let now = own::read(own, &at);
     change.left = now.iter().map(|now| value(now)).collect();
     log.made(step, Change::Knobs(change)).map_err(journal)?;
     let place = setting.place.name();

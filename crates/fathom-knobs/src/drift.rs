@@ -65,7 +65,7 @@ pub fn drift(root: &SysRoot, settings: &[Setting], own: &[OwnKnob]) -> Vec<Drift
 #[must_use]
 pub fn current(root: &SysRoot, setting: &Setting, own: &[OwnKnob]) -> Option<String> {
     if let KnobPlace::Own { name } = &setting.place {
-        return own::read(own.iter().find(|own| own.name == *name)?).ok();
+        return own::read(own.iter().find(|own| own.name == *name)?, &own::here()).ok();
     }
     let site = Site::find(root, &setting.place).ok()?;
     settle::now(root, &site, &setting.knob)

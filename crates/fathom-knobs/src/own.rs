@@ -1,10 +1,12 @@
 //! Settings of the user's own: read and written by commands.
 
 use fathom_base::shell;
+use fathom_model::change::knob::KnobAt;
 use fathom_model::plan::OwnKnob;
 use fathom_sys::child::{self, nameless};
 use fathom_sys::process::{self, dies_with_parent, hears_signals};
-use std::fs::File;
+use std::env;
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -23,13 +25,22 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The most that a value may be long.
 const VALUE_BYTES_MAX: u64 = 4096;
 
+/// Where the commands run now: what they name without its directory is looked for there, also when they put it back later.
+pub fn here() -> KnobAt {
+    KnobAt {
+        directory: env::current_dir().ok(),
+        search_path: env::var("PATH").ok(),
+        ..KnobAt::default()
+    }
+}
+
 /// What the read command prints, without white space around it.
 ///
 /// # Errors
 /// A command that cannot be started, fails, prints nothing or more than a value, takes longer than a minute, or leaves something running
 /// that may print more.
-pub fn read(own: &OwnKnob) -> Result<String, String> {
-    let text = run(&own.read, Stdio::piped(), TIME_MAX)?;
+pub fn read(own: &OwnKnob, at: &KnobAt) -> Result<String, String> {
+    let text = run(&own.read, at, Stdio::piped(), TIME_MAX)?;
     let value = text.trim();
     if value.is_empty() {
         Err(format!("`{}` printed nothing", own.read))
@@ -42,15 +53,30 @@ pub fn read(own: &OwnKnob) -> Result<String, String> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn write(own: &OwnKnob, value: &str) -> Result<(), String> {
+pub fn write(own: &OwnKnob, at: &KnobAt, value: &str) -> Result<(), String> {
+    let command = own.write.replace("{value}", &shell::word(value));
     // What it prints is nobody's, and a daemon that it starts would hold a pipe open.
-    run(&own.write.replace("{value}", &shell::word(value)), Stdio::null(), TIME_MAX).map(drop)
+    run(&command, at, Stdio::null(), TIME_MAX).map(drop)
 }
 
-fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, String> {
-    let failed = |reason: String| format!("`{command}`: {reason}");
+/// The shell for a command, where that was run first.
+fn shell_at(command: &str, at: &KnobAt) -> Result<Command, String> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]).env("LC_ALL", "C").stdin(Stdio::null());
+    if let Some(path) = &at.search_path {
+        shell.env("PATH", path);
+    }
+    if let Some(directory) = &at.directory {
+        let reason = |error| format!("the directory {} of its run: {error}", directory.display());
+        fs::read_dir(directory).map_err(reason)?;
+        shell.current_dir(directory);
+    }
+    Ok(shell)
+}
+
+fn run(command: &str, at: &KnobAt, output: Stdio, time_max: Duration) -> Result<String, String> {
+    let failed = |reason: String| format!("`{command}`: {reason}");
+    let mut shell = shell_at(command, at).map_err(failed)?;
     // No pipe: a daemon that it starts may keep it. Once the command has ended, nothing more comes into it.
     let said = nameless("said").ok();
     let errors = said.as_ref().and_then(|file| file.try_clone().ok());
@@ -136,22 +162,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("value").display().to_string();
         let own = own(&format!("cat {file}"), &format!("echo {{value}} > {file}"));
-        assert!(read(&own).is_err());
-        write(&own, "a b; rm -rf \"$HOME\"").unwrap();
-        assert_eq!(read(&own).unwrap(), "a b; rm -rf \"$HOME\"");
+        assert!(read(&own, &here()).is_err());
+        write(&own, &here(), "a b; rm -rf \"$HOME\"").unwrap();
+        assert_eq!(read(&own, &here()).unwrap(), "a b; rm -rf \"$HOME\"");
     }
 
     /// What is left running in the background holds nobody up, and what takes too long is ended with all that it has started.
     #[test]
     fn a_command_that_does_not_end_holds_nobody_up() {
         let begun = Instant::now();
-        let held = read(&own("sleep 20 & echo 1", "true")).unwrap_err();
+        let held = read(&own("sleep 20 & echo 1", "true"), &here()).unwrap_err();
         assert!(held.contains("holds its output open"), "{held}");
         assert!(begun.elapsed() < Duration::from_secs(20), "it was waited for");
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pid");
         let command = format!("sleep 1000 & echo $! > {}; wait", file.display());
-        let late = run(&command, Stdio::null(), Duration::from_secs(2)).unwrap_err();
+        let late = run(&command, &here(), Stdio::null(), Duration::from_secs(2)).unwrap_err();
         assert!(late.contains("took longer than 2 s"), "{late}");
         let pid = std::fs::read_to_string(&file).unwrap();
         let begun = Instant::now();
@@ -170,7 +196,7 @@ mod tests {
         let daemon = format!(
             "(sleep 1; dd if=/dev/zero bs=64k count=1 >&2 2>/dev/null; stat -Lc %s /proc/self/fd/2 > {size}.new; mv {size}.new {size}; exec sleep 1000) & echo $! > {pid}"
         );
-        write(&own("true", &daemon), "1").unwrap();
+        write(&own("true", &daemon), &here(), "1").unwrap();
         let begun = Instant::now();
         while !std::path::Path::new(&size).exists() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it does not run");
@@ -185,13 +211,13 @@ mod tests {
 
     #[test]
     fn failures_name_the_command() {
-        assert!(read(&own("exit 3", "true")).unwrap_err().contains("`exit 3`: failed"));
-        assert!(read(&own("true", "true")).unwrap_err().contains("printed nothing"));
-        let why = read(&own("echo too late >&2; exit 3", "true")).unwrap_err();
+        assert!(read(&own("exit 3", "true"), &here()).unwrap_err().contains("`exit 3`: failed"));
+        assert!(read(&own("true", "true"), &here()).unwrap_err().contains("printed nothing"));
+        let why = read(&own("echo too late >&2; exit 3", "true"), &here()).unwrap_err();
         assert!(why.ends_with("failed (exit status: 3): too late"), "{why}");
         // Also of one that says much.
         let much = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 4";
-        let why = write(&own("true", much), "1").unwrap_err();
+        let why = write(&own("true", much), &here(), "1").unwrap_err();
         assert!(why.ends_with("failed (exit status: 4): line 1999"), "{why}");
     }
 }

@@ -7,7 +7,7 @@ use crate::names;
 use crate::scope::{self, Scope};
 use fathom_inspect::filesystem;
 use fathom_inspect::identity::device_id;
-use fathom_model::change::knob::KnobPlace;
+use fathom_model::change::knob::{KnobAt, KnobPlace};
 use fathom_model::stack::FsFacts;
 use fathom_sys::attribute;
 use fathom_sys::mounts::{self, Mount};
@@ -71,7 +71,7 @@ impl Site {
         place: &KnobPlace,
         has_same_paths: bool,
     ) -> Result<(Self, bool), String> {
-        let KnobPlace::Mount { device_id, .. } = place else {
+        let KnobPlace::Mount { device_id: id, .. } = place else {
             return Self::find(root, place).map(|site| (site, true));
         };
         let gone = match Self::find(root, place) {
@@ -79,17 +79,57 @@ impl Site {
             Ok(_) => String::new(),
             Err(gone) => gone,
         };
+        let is_it = |device: &BlockDir| is_meant(root, device, id);
+        Self::best_of(Self::seen_of(root, &is_it)).map(|site| (site, false)).ok_or(gone)
+    }
+
+    /// Finds a place by its numbers, in the boot in which they were noted, whatever has become of its names. With false it is another mount
+    /// of the same filesystem.
+    pub fn find_by_number(root: &SysRoot, at: &KnobAt, is_mount: bool) -> Option<(Self, bool)> {
+        let device = device_at(root, at)?;
+        if !is_mount {
+            return Some((Self { device: Some(device), mount: None }, true));
+        }
+        let mut seen = Self::seen_of(root, &|other| other.devno() == device.devno());
+        let is_very = |site: &Self| site.mount.as_ref().map(|mount| mount.id) == at.mount_id;
+        match seen.iter().position(is_very) {
+            Some(very) => Some((seen.swap_remove(very), true)),
+            None => Self::best_of(seen).map(|site| (site, false)),
+        }
+    }
+
+    /// All mounts of a filesystem that can be reached by their paths.
+    pub fn seen_of(root: &SysRoot, is_it: &dyn Fn(&BlockDir) -> bool) -> Vec<Self> {
         let own = mounts::own_mounts(root);
         let seen = own.iter().zip(mounts::hidden(&own)).filter(|(_, is_hidden)| !is_hidden);
         let found = seen.filter_map(|(mount, _)| {
-            let device = device_of(root, mount, device_id)?;
+            let device = device_of(root, mount, is_it)?;
             Some(Self { device: Some(device), mount: Some(mount.clone()) })
         });
-        // By one that is read-only the filesystem would become so.
+        found.collect()
+    }
+
+    /// The one by which options of the filesystem are written: by one that is read-only the filesystem would become so.
+    fn best_of(mut sites: Vec<Self>) -> Option<Self> {
         let may_write = |site: &Self| !site.mount.as_ref().is_some_and(mounted::is_read_only_alone);
-        let mut found: Vec<Self> = found.collect();
-        let best = found.iter().position(may_write).unwrap_or(0);
-        if found.is_empty() { Err(gone) } else { Ok((found.swap_remove(best), false)) }
+        let best = sites.iter().position(may_write).unwrap_or(0);
+        (!sites.is_empty()).then(|| sites.swap_remove(best))
+    }
+
+    /// By what it is found again in this boot. What lies on another machine has no device, and is known by its source.
+    pub fn at(&self) -> KnobAt {
+        let Some(device) = &self.device else { return KnobAt::default() };
+        KnobAt {
+            device: device.devno().map(|devno| devno.to_string()),
+            sequence: sequence(device),
+            mount_id: self.mount.as_ref().map(|mount| mount.id),
+            ..KnobAt::default()
+        }
+    }
+
+    /// The mount, as it was when it was found.
+    pub fn mount(&self) -> Option<&Mount> {
+        self.mount.as_ref()
     }
 
     /// The kernel name of the device now.
@@ -256,9 +296,7 @@ pub fn active_word(text: &str) -> String {
 }
 
 fn find_device(root: &SysRoot, id: &str, name: &str) -> Option<BlockDir> {
-    let is_it = |device: &BlockDir| {
-        device.devno().is_some_and(|devno| device_id(root, devno).is_meant_by(id))
-    };
+    let is_it = |device: &BlockDir| is_meant(root, device, id);
     // What a loop device is set to stays with its number, whatever file it shows, and goes with a boot.
     if id.starts_with('/') {
         return BlockDir::by_name(root, name);
@@ -290,17 +328,34 @@ fn find_mount(root: &SysRoot, point: &Path, id: &str) -> Option<(Mount, Option<B
         return Some((remote, None));
     }
     let mount = mount_at(root, point)?;
-    let device = device_of(root, &mount, id)?;
+    let is_it = |device: &BlockDir| is_meant(root, device, id);
+    let device = device_of(root, &mount, &is_it)?;
     Some((mount, Some(device)))
 }
 
+fn is_meant(root: &SysRoot, device: &BlockDir, id: &str) -> bool {
+    device.devno().is_some_and(|devno| device_id(root, devno).is_meant_by(id))
+}
+
 /// The first device of a mount, when the one that is meant is among its devices.
-fn device_of(root: &SysRoot, mount: &Mount, id: &str) -> Option<BlockDir> {
+pub fn device_of(
+    root: &SysRoot,
+    mount: &Mount,
+    is_it: &dyn Fn(&BlockDir) -> bool,
+) -> Option<BlockDir> {
     let devices = filesystem::devices(root, mount, &FsFacts::default());
-    let is_it = |device: &BlockDir| {
-        device.devno().is_some_and(|devno| device_id(root, devno).is_meant_by(id))
-    };
     if devices.iter().any(is_it) { devices.into_iter().next() } else { None }
+}
+
+/// The device with these numbers, when it is still the same.
+pub fn device_at(root: &SysRoot, at: &KnobAt) -> Option<BlockDir> {
+    let device = BlockDir::by_devno(root, at.device.as_deref()?.parse().ok()?)?;
+    (at.sequence.is_some() && sequence(&device) == at.sequence).then_some(device)
+}
+
+/// The running number of its disk; none from kernels before 5.15.
+fn sequence(device: &BlockDir) -> Option<u64> {
+    device.disk()?.value("diskseq")
 }
 
 fn root_group(root: &SysRoot) -> Option<PathBuf> {

@@ -6,12 +6,13 @@ use crate::legal::matches;
 use crate::names;
 use crate::own;
 use crate::settle;
-use crate::site::Site;
+use crate::site::{Site, device_at, device_of};
 use fathom_guard::changes::{ChangeLog, Step};
 use fathom_inspect::identity::{DeviceIdKind, device_id};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
 use fathom_model::plan::OwnKnob;
+use fathom_sys::mounts::{self, Mount};
 use fathom_sys::process;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
@@ -127,7 +128,7 @@ fn undo_at(
     if before.is_empty() {
         return if is_same_boot { Undo::AlreadyBack } else { Undo::Rebooted };
     }
-    let (site, left_there) = match site_of(root, log, change, &mut before) {
+    let (site, left_there) = match site_of(root, log, change, &mut before, is_same_boot) {
         Ok(found) => found,
         Err(undo) => return undo,
     };
@@ -173,20 +174,24 @@ fn site_of(
     log: &ChangeLog,
     change: &KnobChange,
     before: &mut Vec<KnobValue>,
+    is_same_boot: bool,
 ) -> Result<(Site, Option<Undo>), Undo> {
     let has_same_paths = log.shares_paths(root);
     let is_kept = |value: &KnobValue| names::all().iter().any(|k| k.id == value.knob && k.is_kept);
     let is_mount = matches!(change.place, KnobPlace::Mount { .. });
+    let by_number = || Site::find_by_number(root, &change.at, is_mount);
+    let by_number = is_same_boot.then(by_number).flatten();
     // A path of a container's means another device here, or none.
     if let KnobPlace::Mount { device_id, mount_point } = &change.place
         && device_id.starts_with('/')
         && !has_same_paths
         && !log.maker().has_same_root(root)
+        && by_number.is_none()
     {
         let what = format!("{device_id} was mounted at {}", mount_point.display());
         return Err(Undo::NotHere(format!("{what}; {}", told(before))));
     }
-    let (site, is_its_mount) = match Site::find_again(root, &change.place, has_same_paths) {
+    let (site, is_its_mount) = match best_site(root, change, by_number, has_same_paths) {
         Ok(found) => found,
         Err(gone) if before.iter().any(is_kept) => {
             return Err(Undo::Failed(format!(
@@ -196,16 +201,16 @@ fn site_of(
         Err(gone) if is_mount && !has_same_paths => {
             return Err(Undo::NotHere(format!("{gone}; {}", told(before))));
         }
-        Err(gone) => return Err(Undo::Gone(gone)),
+        Err(gone) => return Err(out_of_reach(root, change).unwrap_or(Undo::Gone(gone))),
     };
     // What is the mount's own is no other mount's of the same filesystem.
     if is_mount && !is_its_mount {
         let all = std::mem::take(before);
         let (of_mount, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(is_of_mount);
         *before = rest;
-        if !of_mount.is_empty() && !has_same_paths && !log.maker().mounts_are_gone(root) {
-            let what = "it is a mount of a namespace in which processes run";
-            let left = Undo::NotHere(format!("{what}; {}", told(&of_mount)));
+        if !of_mount.is_empty()
+            && let Some(left) = mount_left(root, log, change, &of_mount)
+        {
             return if before.is_empty() { Err(left) } else { Ok((site, Some(left))) };
         }
         if before.is_empty() {
@@ -213,6 +218,75 @@ fn site_of(
         }
     }
     Ok((site, None))
+}
+
+/// The very place, by its numbers or its names, or else another mount of the same filesystem.
+fn best_site(
+    root: &SysRoot,
+    change: &KnobChange,
+    by_number: Option<(Site, bool)>,
+    has_same_paths: bool,
+) -> Result<(Site, bool), String> {
+    let other = match by_number {
+        Some((site, true)) => return Ok((site, true)),
+        other => other,
+    };
+    match (other, Site::find_again(root, &change.place, has_same_paths)) {
+        (Some(other), Err(_) | Ok((_, false))) => Ok(other),
+        (_, found) => found,
+    }
+}
+
+/// What is to be said of a filesystem that no path leads to here, but which is mounted; none when it is not.
+fn out_of_reach(root: &SysRoot, change: &KnobChange) -> Option<Undo> {
+    let device = device_at(root, &change.at)?;
+    let is_it = |other: &BlockDir| other.devno() == device.devno();
+    let all = mounts::all_mounts(root);
+    let (pid, mount) = all.iter().find(|(_, mount)| device_of(root, mount, &is_it).is_some())?;
+    if mounts::own_mounts(root).contains(mount) {
+        return Some(hidden(mount));
+    }
+    let what = format!("it is mounted in a namespace of its own (process {pid})");
+    Some(Undo::NotHere(format!("{what}; {}", told(&change.before))))
+}
+
+fn hidden(mount: &Mount) -> Undo {
+    let point = mount.mount_point.display();
+    Undo::Failed(format!("another mount hides the one at {point}; unmount that: fathom restore"))
+}
+
+/// What is to be said of values of a mount that is not to be found; none when nobody has them any more.
+fn mount_left(
+    root: &SysRoot,
+    log: &ChangeLog,
+    change: &KnobChange,
+    of_mount: &[KnobValue],
+) -> Option<Undo> {
+    let not_here = |what: &str| Some(Undo::NotHere(format!("{what}; {}", told(of_mount))));
+    if !log.shares_paths(root) && !log.maker().mounts_are_gone(root) {
+        return not_here("it is a mount of a namespace in which processes run");
+    }
+    let device = device_at(root, &change.at)?;
+    let is_it = |other: &BlockDir| other.devno() == device.devno();
+    let own = mounts::own_mounts(root);
+    let very = own.iter().find(|mount| Some(mount.id) == change.at.mount_id);
+    if let Some(very) = very.filter(|mount| device_of(root, mount, &is_it).is_some()) {
+        return Some(hidden(very));
+    }
+    // A mount that was made of it has what it had.
+    let is_left = |site: &Site, value: &KnobValue| {
+        let left = change.left.iter().chain(&change.asked).find(|left| left.knob == value.knob);
+        let now = settle::now(root, site, &value.knob);
+        now.as_ref() != Some(&value.value)
+            && left.is_some_and(|left| now.as_ref() == Some(&left.value))
+    };
+    let heirs = Site::seen_of(root, &is_it);
+    let heir = heirs.iter().find(|site| of_mount.iter().any(|value| is_left(site, value)))?;
+    let point = heir.mount()?.mount_point.display();
+    not_here(&format!(
+        "{} is not mounted there any more, and {point} shows the same with what fathom left",
+        change.place.name()
+    ))
 }
 
 /// True for what belongs to a mount, and not to the filesystem with all its mounts.
@@ -336,7 +410,7 @@ fn undo_own(
             told(&change.before)
         ));
     }
-    let now = match own::read(own) {
+    let now = match own::read(own, &change.at) {
         Ok(now) => now,
         Err(reason) => return Undo::Failed(reason),
     };
@@ -358,9 +432,9 @@ fn undo_own(
         return Undo::ChangedBySomebody { foreign: vec![Foreign { knob, before, left, now }] };
     }
     log.fault_point(&format!("before {} is written", before.knob));
-    let written = own::write(own, &before.value);
+    let written = own::write(own, &change.at, &before.value);
     log.fault_point(&format!("after {} is written", before.knob));
-    match (written, own::read(own)) {
+    match (written, own::read(own, &change.at)) {
         (Ok(()), Ok(now)) if now == before.value => Undo::Restored,
         (Err(reason), _) | (_, Err(reason)) => Undo::Failed(reason),
         (Ok(()), Ok(now)) => {

@@ -2,7 +2,7 @@
 
 use super::*;
 use fathom_model::change::FileAt;
-use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
+use fathom_model::change::knob::{KnobAt, KnobChange, KnobPlace, KnobValue};
 use fathom_model::plan::OwnKnob;
 use fathom_sys::child::{Output, Program};
 use std::ffi::OsString;
@@ -95,6 +95,7 @@ fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
         asked: vec![],
         boot_id: String::new(),
         own: Some(own),
+        at: KnobAt::default(),
     };
     let elsewhere = dir.path().join("no/such/dir");
     // An older journal has paths alone.

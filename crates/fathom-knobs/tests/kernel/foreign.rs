@@ -3,7 +3,7 @@
 use crate::machine::{Journal, assert_same, on_device, state};
 use fathom_knobs::{Undo, drift, undo};
 use fathom_model::change::Change;
-use fathom_model::change::knob::{KnobChange, KnobPlace};
+use fathom_model::change::knob::{KnobAt, KnobChange, KnobPlace};
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::LoopDevice;
 use std::fs;
@@ -113,10 +113,11 @@ pub fn gone() {
     assert_eq!(queue(&device, "nomerges"), "2");
     let place =
         KnobPlace::Device { id: "naa.5000c50000000000".to_owned(), name: "sdzz".to_owned() };
-    let (gone, is_pending) = outcome(&KnobChange { place, ..change.clone() });
+    let (gone, is_pending) =
+        outcome(&KnobChange { place, at: KnobAt::default(), ..change.clone() });
     assert!(matches!(&gone, Undo::Gone(what) if what.contains("sdzz")) && !is_pending, "{gone:?}");
     let place = KnobPlace::Mount { mount_point: "/no/such".into(), device_id: "x".to_owned() };
-    let (gone, _) = outcome(&KnobChange { place, ..change });
+    let (gone, _) = outcome(&KnobChange { place, at: KnobAt::default(), ..change });
     assert!(matches!(&gone, Undo::Gone(what) if what.contains("/no/such")), "{gone:?}");
     assert_eq!(journal.undo_all(false), [Undo::Restored]);
     assert_same(&before, &state(&device), "gone");

@@ -28,6 +28,11 @@ fn main() -> ExitCode {
         kernel_test("every_setting_of_the_machine_comes_back", &[Root], machine::every_setting),
         kernel_test("options_of_mounts_come_back", &all_filesystems, mounts::options),
         kernel_test(
+            "mounts_are_found_by_their_numbers",
+            &[FsOnLoop(FsKind::Ext4), Tool("mount"), Tool("umount")],
+            mounts::moved,
+        ),
+        kernel_test(
             "the_read_ahead_of_a_remote_mount_comes_back",
             &[MountFs("fuse"), Tool("mount"), Tool("umount")],
             mounts::remote,

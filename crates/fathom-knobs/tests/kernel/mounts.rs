@@ -7,7 +7,7 @@ use fathom_knobs::{KnobError, Scope, ScopeMount, Setting, Undo, all, drift, read
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::command::tool;
-use fathom_testkit::{FsKind, LoopDevice, MountedFs, counted};
+use fathom_testkit::{FsKind, LoopDevice, LoopOptions, MountedFs, counted};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -117,6 +117,80 @@ pub fn options() {
     }
     counted("options of mounts set and put back", tried);
     assert!(tried > 80, "{tried}");
+}
+
+/// A mount is found by its numbers, whatever has become of the paths of its device and of its own; what hides it, or has inherited what it
+/// had, keeps the change in the journal.
+pub fn moved() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let run = |name: &str, args: &[&str]| {
+        let done = tool(name).args(args).output().unwrap();
+        assert!(done.status.success(), "{name} {args:?}: {done:?}");
+    };
+    let path = |name: &str| dir.join(name).display().to_string();
+    let (first, second) = (path("first"), path("second"));
+    for point in [&first, &second] {
+        fs::create_dir(point).unwrap();
+    }
+    fs::create_dir(path("files")).unwrap();
+    let backing = path("files/backing");
+    fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
+    let device = LoopDevice::over(backing.as_ref(), &LoopOptions::default()).unwrap();
+    FsKind::Ext4.make(device.path(), &[]).unwrap();
+    let source = device.path().display().to_string();
+    let root = SysRoot::live();
+    let shown = |point: &str| {
+        let own = mounts::own_mounts(&root);
+        let mount =
+            own.into_iter().rfind(|m| m.mount_point == Path::new(point) && m.fs_type == "ext4");
+        mount.map(|mount| (mount.options, mount.super_options))
+    };
+    let set = || {
+        let device_id = backing.clone();
+        let mount =
+            ScopeMount { mount_point: first.clone().into(), device_id, fs_type: "ext4".to_owned() };
+        let scope = Scope { devices: &[], mounts: std::slice::from_ref(&mount), own: &[] };
+        let wanted = knobs(&[("mount.atime", "noatime"), ("ext4.commit", "17")]);
+        let mut journal = Journal::new();
+        journal.apply(&resolve(&root, &scope, &wanted).unwrap()).unwrap();
+        journal
+    };
+    run("mount", &[&source, &first]);
+    let before = shown(&first);
+    // The file has another name.
+    let mut journal = set();
+    assert_ne!(shown(&first), before);
+    fs::rename(&backing, path("files/renamed")).unwrap();
+    assert_eq!(journal.undo_all(false), [Undo::Restored]);
+    assert_eq!(shown(&first), before);
+    fs::rename(path("files/renamed"), &backing).unwrap();
+    // The directory of both has.
+    let mut journal = set();
+    run("mount", &["--move", &first, &second]);
+    assert_eq!(journal.undo_all(false), [Undo::Restored]);
+    assert_eq!(shown(&second), before);
+    run("mount", &["--move", &second, &first]);
+    // Another one lies on it.
+    let mut journal = set();
+    run("mount", &["-t", "tmpfs", "none", &first]);
+    let hidden = journal.undo_all(false);
+    assert!(matches!(&hidden[..], [Undo::Failed(why)] if why.contains("hides")), "{hidden:?}");
+    run("umount", &[&first]);
+    assert_eq!(journal.undo_all(false), [Undo::Restored]);
+    assert_eq!(shown(&first), before);
+    // It is gone, and one that was made of it has what it had.
+    let mut journal = set();
+    run("mount", &["--bind", &first, &second]);
+    run("umount", &[&first]);
+    for _ in 0..2 {
+        let left = journal.undo_all(false);
+        assert!(matches!(&left[..], [Undo::NotHere(what)] if what.contains(&second)), "{left:?}");
+    }
+    assert!(!shown(&second).unwrap().1.contains("commit=17"), "the filesystem's own is back");
+    run("umount", &[&second]);
+    let gone = journal.undo_all(false);
+    assert!(matches!(&gone[..], [Undo::Gone(_)]), "{gone:?}");
 }
 
 const READ_AHEAD: &str = "bdi.read_ahead_kb";

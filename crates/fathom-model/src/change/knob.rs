@@ -25,6 +25,29 @@ pub struct KnobChange {
     /// How to read and write a setting of the user's own; none for those of the registry.
     #[serde(default)]
     pub own: Option<OwnKnob>,
+    /// By what it is found again in the same boot; nothing in journals of older versions.
+    #[serde(default)]
+    pub at: KnobAt,
+}
+
+/// What tells a place from all others in one boot, whatever becomes of its names and paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnobAt {
+    /// The number of the device, for a mount that of its first one, as `MAJOR:MINOR`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// The kernel's running number of the disk, which a device that comes later does not get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// The number of the mount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_id: Option<u32>,
+    /// The directory in which the user's own commands were run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// Where they looked for programs (`PATH`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search_path: Option<String>,
 }
 
 impl KnobChange {
