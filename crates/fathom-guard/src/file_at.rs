@@ -49,6 +49,13 @@ pub fn is_same(a: &FileAt, b: &FileAt) -> bool {
     a.device == b.device && a.inode == b.inode && (a.inode.is_some() || a.inside == b.inside)
 }
 
+/// True for the path of what was noted when it was there, in this boot.
+#[must_use]
+pub fn is_at(path: &Path, at: &FileAt) -> bool {
+    fs::symlink_metadata(path)
+        .is_ok_and(|meta| at.inode == Some(meta.ino()) && at.device == device(&meta))
+}
+
 /// Finds it again by what was noted of it, and nothing else in its place. Where nothing was noted, and of another boot, whose numbers
 /// mean nothing here, by its path, in which there must be a name that nobody else gives.
 #[must_use]

@@ -14,7 +14,7 @@ use fathom_guard::{Consent, Protected, claim_ours};
 use fathom_inspect::identity;
 use fathom_model::change::setup::{BuiltOn, SetupChange};
 use fathom_model::change::{Change, FileAt};
-use fathom_sys::mounts;
+use fathom_sys::mounts::{self, Mount};
 use fathom_sys::process;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysfs_block::BlockDir;
@@ -82,6 +82,11 @@ impl<'a> Undoing<'a> {
     /// Runs a tool; why it failed otherwise.
     fn run(&mut self, call: &Call) -> Result<String, String> {
         (self.note)(&call.line());
+        self.run_again(call)
+    }
+
+    /// The same of one that was told already.
+    fn run_again(&mut self, call: &Call) -> Result<String, String> {
         self.log.fault_point(&format!("before {} (taking down)", call.tool));
         let ended =
             self.tools.run(call, &StopFlag::default()).map_err(|error| error.to_string())?;
@@ -96,8 +101,9 @@ impl<'a> Undoing<'a> {
     /// Runs a tool until what it removes is gone.
     fn run_until_gone(&mut self, call: &Call, is_gone: impl Fn(&SysRoot) -> bool) -> Undo {
         let mut said = String::new();
+        (self.note)(&call.line());
         for _ in 0..TRIES {
-            if let Err(text) = self.run(call) {
+            if let Err(text) = self.run_again(call) {
                 said = text;
             }
             if is_gone(self.root) {
@@ -129,16 +135,34 @@ impl<'a> Undoing<'a> {
             Ok(()) => Undo::Restored,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Undo::AlreadyBack,
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                if self.holds_ours(path) {
+                    let what = "holds what could not be taken down, see above";
+                    return Undo::Failed(format!("{} {what}", path.display()));
+                }
                 Undo::ChangedBySomebody { found: format!("{} holds files", path.display()) }
             }
             Err(error) => Undo::Failed(format!("cannot remove {}: {error}", path.display())),
         }
     }
 
+    /// True for a directory in which something of this run is still to be taken down.
+    fn holds_ours(&self, dir: &Path) -> bool {
+        self.log.pending().iter().any(|entry| match &entry.change {
+            Change::Setup(
+                SetupChange::Directory { path, .. } | SetupChange::LoopFile { path, .. },
+            ) => path != dir && path.starts_with(dir) && path.exists(),
+            _ => false,
+        })
+    }
+
     /// Where a path of the journal leads to here.
     fn found(&self, path: &Path, at: Option<&FileAt>) -> Result<PathBuf, Undo> {
         if self.has_same_paths {
-            return Ok(path.to_owned());
+            let moved = at.filter(|_| self.is_same_boot()).and_then(|at| {
+                let is_it = |path: &Path| file_at::is_at(path, at);
+                if is_it(path) { None } else { self.in_store(&is_it) }
+            });
+            return Ok(moved.unwrap_or_else(|| path.to_owned()));
         }
         match file_at::find(self.root, path, at, self.is_same_boot()) {
             Found::At(path) => Ok(path),
@@ -152,6 +176,21 @@ impl<'a> Undoing<'a> {
         }
     }
 
+    /// What lies in the state directory, in which it was made, or in a directory there: these may have other names by now.
+    fn in_store(&self, is_it: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+        let store = self.store()?;
+        let list = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
+        let dirs: Vec<PathBuf> = list(store).map(|entry| entry.path()).collect();
+        let within = dirs.iter().filter(|dir| dir.is_dir() && !dir.is_symlink());
+        let within = within.flat_map(|dir| list(dir).map(|entry| entry.path()));
+        dirs.iter().cloned().chain(within).find(|path| is_it(path))
+    }
+
+    /// The state directory; the journal lies in a directory of it.
+    fn store(&self) -> Option<&Path> {
+        self.log.path().parent()?.parent()
+    }
+
     fn loop_file(&mut self, path: &Path, size_bytes: u64, at: Option<&FileAt>) -> Undo {
         if let Some(device) = self.loop_over(&self.backing(path, at)) {
             return Undo::Failed(format!("{} is still shown by /dev/{device}", path.display()));
@@ -160,6 +199,11 @@ impl<'a> Undoing<'a> {
             Ok(path) => path,
             Err(undo) => return undo,
         };
+        let noted = at.filter(|at| self.is_same_boot() && at.inode.is_some());
+        if noted.is_some_and(|at| path.exists() && !file_at::is_at(path, at)) {
+            let found = format!("{} is another file by now", path.display());
+            return Undo::ChangedBySomebody { found };
+        }
         if let Some(theirs) = self.theirs_in_file(path, size_bytes) {
             return theirs;
         }
@@ -174,6 +218,7 @@ impl<'a> Undoing<'a> {
     }
 
     fn backing(&self, path: &Path, at: Option<&FileAt>) -> Backing {
+        let at = at.filter(|_| self.is_same_boot());
         let inode = at.and_then(|at| Some((at.device.parse().ok()?, at.inode?)));
         Backing { path: path.to_owned(), inode, has_same_paths: self.has_same_paths }
     }
@@ -186,22 +231,20 @@ impl<'a> Undoing<'a> {
 
     /// True when the identifier means the device, that of a loop device also where its file has another path than here.
     fn means(&self, devno: DevNo, id: &str) -> bool {
-        let is_shown = || {
-            let device = loopdev::by_devno(self.root, devno);
-            let noted = (0..).map_while(|step| self.log.entry(step)).find_map(|entry| match &entry
-                .change
-            {
+        let noted =
+            (0..).map_while(|step| self.log.entry(step)).find_map(|entry| match &entry.change {
                 Change::Setup(SetupChange::Loop { path, at, .. }) if path == Path::new(id) => {
                     Some(self.backing(path, at.as_ref()))
                 }
                 _ => None,
             });
-            device.zip(noted).is_some_and(|(device, noted)| noted.is_shown_by(&device))
-        };
+        if let Some(noted) = noted {
+            let device = loopdev::by_devno(self.root, devno);
+            return device.is_some_and(|device| noted.is_shown_by(&device));
+        }
         let is_path = id.starts_with('/') && !self.has_same_paths;
-        (is_path && is_shown())
-            || ((!is_path || self.log.maker().has_same_root(self.root))
-                && identity::device_id(self.root, devno).is_meant_by(id))
+        (!is_path || self.log.maker().has_same_root(self.root))
+            && identity::device_id(self.root, devno).is_meant_by(id)
     }
 
     fn loop_device(&mut self, path: &Path, at: Option<&FileAt>) -> Undo {
@@ -225,7 +268,8 @@ impl<'a> Undoing<'a> {
 
     fn mount(&mut self, mount_point: &Path, device_id: &str) -> Undo {
         let found = if self.has_same_paths {
-            crate::mounting::mount_at_point(self.root, mount_point)
+            let there = crate::mounting::mount_at_point(self.root, mount_point);
+            there.or_else(|| self.mounted_elsewhere(device_id))
         } else {
             let own = mounts::own_mounts(self.root);
             own.into_iter().rfind(|mount| is_same_end(&mount.mount_point, mount_point))
@@ -237,6 +281,12 @@ impl<'a> Undoing<'a> {
             let what = "it is mounted in a namespace in which processes run: fathom restore there";
             return Undo::NotHere(what.to_owned());
         };
+        let is_moved = self.has_same_paths && mount.mount_point != mount_point;
+        let is_in_store = || self.store().is_some_and(|store| mount.mount_point.starts_with(store));
+        if is_moved && !is_in_store() {
+            let found = format!("it is mounted at {} by now", mount.mount_point.display());
+            return Undo::ChangedBySomebody { found };
+        }
         let mount_point = &mount.mount_point;
         let devices = devices_of_mount(self.root, &mount);
         if !devices.iter().any(|devno| self.means(*devno, device_id)) {
@@ -254,6 +304,15 @@ impl<'a> Undoing<'a> {
             Undo::Failed(said) => Undo::Failed(format!("{said}{}", users_of(self.root, &point))),
             other => other,
         }
+    }
+
+    /// Where the device is mounted that is not mounted where it was: directories above it may have other names by now.
+    fn mounted_elsewhere(&self, device_id: &str) -> Option<Mount> {
+        let has_it = |mount: &Mount| {
+            let devices = devices_of_mount(self.root, mount);
+            devices.iter().any(|devno| self.means(*devno, device_id))
+        };
+        mounts::own_mounts(self.root).into_iter().rfind(has_it)
     }
 
     fn multipath(&mut self, name: &str, paths: &[BuiltOn]) -> Undo {
@@ -561,7 +620,11 @@ impl Backing {
         let text = shown.to_string_lossy();
         let shown = Path::new(text.strip_suffix(" (deleted)").unwrap_or(&text));
         if self.has_same_paths {
-            return shown == self.path;
+            return match (self.inode, device.backing_inode) {
+                // Whatever the file is called by now.
+                (Some(inode), Some(shown)) => shown == inode,
+                _ => shown == self.path,
+            };
         }
         let is_it = self.inode.is_none_or(|inode| device.backing_inode == Some(inode));
         is_it && is_same_end(shown, &self.path)

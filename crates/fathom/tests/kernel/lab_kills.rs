@@ -5,6 +5,7 @@ use crate::cli::{Sandbox, p, run};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
+use fathom_testkit::command::tool;
 use fathom_testkit::{FsKind, Trial, counted, kernel_test, sample};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +17,10 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_killed_with_settings", &needs, with_settings),
         kernel_test("lab_killed_with_setups", &needs, with_setups),
         kernel_test("lab_killed_until_done", &needs, until_done),
+        kernel_test("lab_killed_and_renamed", &needs, renamed),
+        kernel_test("lab_killed_and_in_use", &needs, in_use),
+        kernel_test("lab_killed_with_a_store_that_is_read_only", &needs, read_only_store),
+        kernel_test("lab_killed_with_relative_commands", &[FathomBinary], relative_commands),
         kernel_test("lab_signals", &[FathomBinary, FsOnLoop(FsKind::Ext4), Tool("kill")], signals),
     ]
 }
@@ -103,6 +108,126 @@ fn with_setups() {
     kill_and_restore(&file, &sandbox, &["--seed=3"], &look, sample(12, 400));
 }
 
+/// Killed before its first measurement.
+fn kill_measuring(sandbox: &Sandbox, args: &[&str]) {
+    let names = points(sandbox, args);
+    let number = names.iter().position(|name| name == "before a measurement");
+    let number = 1 + number.unwrap_or_else(|| panic!("{names:?}"));
+    assert_eq!(with_fault(sandbox, args, &format!("kill:{number}")), 137);
+}
+
+/// What fathom has built is found by what it is: its directory may have another name by now, and its file none.
+fn renamed() {
+    let sandbox = Sandbox::new();
+    let setup = "[setup]\ndevices = ['loop:32MiB']\n[setup.filesystem]\ntype = 'ext4'\n";
+    let file = plan(&sandbox, "built", &format!("{READ}{setup}[design]\nblocks = 1\n"));
+    let args = ["lab", p(&file), "--new", "--seed=3"];
+    let before = machine(&sandbox, &[]);
+    let state = sandbox.db().parent().unwrap().to_owned();
+    let built = || {
+        let mut names = fs::read_dir(&state).unwrap().flatten().map(|entry| entry.path());
+        names.find(|path| path.join("disk-1.img").exists())
+    };
+    let meddle: [&dyn Fn(&Path); 3] = [
+        &|dir| fs::rename(dir, state.join("moved")).unwrap(),
+        &|dir| fs::remove_file(dir.join("disk-1.img")).unwrap(),
+        &|dir| fs::rename(dir.join("disk-1.img"), dir.join("disk.old")).unwrap(),
+    ];
+    for (number, meddle) in meddle.iter().enumerate() {
+        kill_measuring(&sandbox, &args);
+        meddle(&built().unwrap());
+        let done = sandbox.run(&["restore"]);
+        assert_eq!(done.code, 0, "{number}: {done:?}");
+        assert_eq!(built(), None, "{number}: {done:?}");
+        assert_same(&before, &machine(&sandbox, &[]), &format!("{number}: {done:?}"));
+        sandbox.nothing_left(&[]);
+    }
+}
+
+/// Somebody sits in the mount of the setup: each command is told once, and what lies around it is nobody else's.
+fn in_use() {
+    let sandbox = Sandbox::new();
+    let setup = "[setup]\ndevices = ['loop:32MiB']\n[setup.filesystem]\ntype = 'ext4'\n";
+    let file = plan(&sandbox, "built", &format!("{READ}{setup}[design]\nblocks = 1\n"));
+    let before = machine(&sandbox, &[]);
+    kill_measuring(&sandbox, &["lab", p(&file), "--new", "--seed=3"]);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let state = sandbox.db().parent().unwrap().canonicalize().unwrap();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    let point = points.filter(|point| point.starts_with(p(&state))).last().unwrap();
+    let mut user = tool("sleep").arg("600").current_dir(point).spawn().unwrap();
+    let done = sandbox.run(&["restore"]);
+    user.kill().unwrap();
+    user.wait().unwrap();
+    assert_eq!(done.code, 5, "{done:?}");
+    assert!(done.stdout.contains("sleep (process"), "{done:?}");
+    assert!(!done.stdout.contains("somebody else has changed"), "{done:?}");
+    let told = done.stderr.lines().filter(|line| line.starts_with("umount ")).count();
+    assert_eq!(told, 1, "{done:?}");
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+    assert_same(&before, &machine(&sandbox, &[]), "when nobody is in it any more");
+    sandbox.nothing_left(&[]);
+}
+
+/// The filesystem of the journal can be read only, as after an error of its disk: settings are put back, and that the journal still says
+/// otherwise is told, with what helps.
+fn read_only_store() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let knobs = "[knobs]\nblock.nr_requests = 48\nblock.read_ahead_kb = 64\n";
+    let file = plan(&sandbox, "set", &format!("{READ}{knobs}[design]\nblocks = 1\n"));
+    let before = machine(&sandbox, &[fs.device()]);
+    let state = sandbox.db().parent().unwrap().to_owned();
+    kill_measuring(&sandbox, &["lab", p(&file), p(fs.dir()), "--new", "--seed=3"]);
+    let mount = |args: &[&str]| {
+        let done = tool("mount").args(args).arg(&state).output().unwrap();
+        assert!(done.status.success(), "{args:?}: {done:?}");
+    };
+    mount(&["--bind", p(&state)]);
+    mount(&["-o", "remount,bind,ro"]);
+    let listed = sandbox.run(&["restore", "--list"]);
+    let done = sandbox.run(&["restore"]);
+    let after = machine(&sandbox, &[fs.device()]);
+    assert!(tool("umount").arg(&state).status().unwrap().success());
+    assert!(listed.stdout.contains(&format!("settings of {}", fs.device().name())), "{listed:?}");
+    assert_eq!(done.code, 5, "{done:?}");
+    assert!(done.stdout.contains("mount -o remount,rw"), "{done:?}");
+    assert_same(&before, &after, &format!("{done:?}"));
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// Commands of the user's own mean what they meant where the experiment was started.
+fn relative_commands() {
+    let sandbox = Sandbox::new();
+    let (started, elsewhere) = (sandbox.scratch.join("started"), sandbox.scratch.join("elsewhere"));
+    for dir in [&started, &elsewhere] {
+        fs::create_dir(dir).unwrap();
+        fs::write(dir.join("own"), "a\n").unwrap();
+    }
+    let knob = "[knobs]\nown.mine = 'b'\n[design]\nblocks = 1\n[[own_knob]]\nname = 'mine'\nread = 'cat ./own'\nwrite = 'echo {value} > ./own'\nvalues = ['a', 'b']\n";
+    let file = plan(&sandbox, "own", &format!("target = 'null:'\n{READ}{knob}"));
+    let list = sandbox.scratch.join("points");
+    let run_in = |dir: &Path, args: &[&str], fault: &str| {
+        run(|| {
+            let mut command = sandbox.command(args);
+            command.current_dir(dir).env("FATHOM_FAULT", fault);
+            command
+        })
+    };
+    let args = ["lab", p(&file), "--new", "--seed=3"];
+    run_in(&started, &args, &format!("list:{}", p(&list)));
+    let text = fs::read_to_string(&list).unwrap();
+    let number = text.lines().position(|line| line.ends_with("before a measurement")).unwrap() + 1;
+    run_in(&started, &args, &format!("kill:{number}"));
+    let own = |dir: &Path| fs::read_to_string(dir.join("own")).unwrap();
+    assert_eq!(own(&started), "b\n");
+    fs::write(elsewhere.join("own"), "b\n").unwrap();
+    let done = run_in(&elsewhere, &["restore"], "");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!((own(&started).as_str(), own(&elsewhere).as_str()), ("a\n", "b\n"), "{done:?}");
+}
+
 /// Killed again and again, a little later each time, and always started again: in the end every trial is there once.
 fn until_done() {
     let sandbox = Sandbox::new();
@@ -141,7 +266,17 @@ fn until_done() {
 
 /// Sessions that end send two at once, or a terminal's hang-up later: each time everything is put back.
 fn signals() {
-    for signals in [&["INT"][..], &["TERM"], &["HUP", "HUP"], &["TERM", "TERM"], &["TERM", "HUP"]] {
+    for signals in [
+        &["INT"][..],
+        &["TERM"],
+        &["HUP", "HUP"],
+        &["TERM", "TERM"],
+        &["TERM", "HUP"],
+        &["USR1"],
+        &["USR2"],
+        &["XCPU"],
+        &["PWR"],
+    ] {
         let sandbox = Sandbox::new();
         let before = machine(&sandbox, &[]);
         // A device that the setup makes, without a filesystem.
