@@ -5,6 +5,7 @@ use crate::knob::{Knob, Rounding, Values};
 use crate::names;
 use crate::site::{Site, Spot, active_scheduler, active_word};
 use fathom_base::suggest;
+use fathom_base::units::parse_size;
 use fathom_model::change::knob::KnobPlace;
 use fathom_sys::hostinfo;
 use fathom_sys::sysroot::SysRoot;
@@ -29,7 +30,21 @@ const MIN_FREE_DIVISOR: u64 = 10;
 /// [`KnobError::Refused`] for what fathom does not set, [`KnobError::Value`] for what it cannot be.
 pub fn check_value(knob: &Knob, value: &str) -> Result<(), KnobError> {
     check_access(knob)?;
+    let value = &in_unit(knob, value);
     narrowed(knob.values, knob, value).map_err(|reason| wrong(knob, String::new(), value, reason))
+}
+
+/// A size with its unit, such as `100MB`, as the number that the kernel takes; everything else as it is.
+#[must_use]
+pub fn in_unit(knob: &Knob, value: &str) -> String {
+    let unit_bytes = match knob.unit {
+        "bytes" => 1,
+        "KiB" => 1024,
+        _ => return value.to_owned(),
+    };
+    let has_unit = value.ends_with(|last: char| last.is_ascii_alphabetic());
+    let size = parse_size(value).ok().filter(|bytes| has_unit && bytes % unit_bytes == 0);
+    size.map_or_else(|| value.to_owned(), |bytes| (bytes / unit_bytes).to_string())
 }
 
 /// Refuses what fathom does not set.

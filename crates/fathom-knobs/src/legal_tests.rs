@@ -116,3 +116,17 @@ meminfo = MemTotal:  4096000 kB",
     );
     assert_eq!((check("1024"), check("1025").is_err()), (Ok(()), true));
 }
+
+#[test]
+fn sizes_are_written_as_everywhere() {
+    let told = |id: &str, value: &str| in_unit(names::find(id).unwrap(), value);
+    assert_eq!(told("vm.dirty_bytes", "100MB"), "100000000");
+    assert_eq!(told("vm.dirty_bytes", "1MiB"), "1048576");
+    assert_eq!(told("block.read_ahead_kb", "4MiB"), "4096");
+    // No whole KiB, no size, and a number alone is in the unit of the setting.
+    assert_eq!(told("block.read_ahead_kb", "1000B"), "1000B");
+    assert_eq!(told("block.read_ahead_kb", "128"), "128");
+    assert_eq!(told("block.scheduler", "128k"), "128k");
+    assert!(check_value(names::find("vm.dirty_bytes").unwrap(), "100MB").is_ok());
+    assert!(check_value(names::find("vm.dirty_bytes").unwrap(), "4k").is_err());
+}

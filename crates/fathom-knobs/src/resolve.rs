@@ -209,7 +209,7 @@ fn in_unit(id: &str, knob: &Knob, value: &str) -> Result<String, KnobError> {
                 reason: format!("{id} is a number of 512-byte sectors"),
             }),
         },
-        _ => Ok(value.to_owned()),
+        _ => Ok(legal::in_unit(knob, value)),
     }
 }
 
