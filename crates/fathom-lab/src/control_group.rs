@@ -18,6 +18,7 @@ use fathom_model::workload::Job;
 use fathom_sys::cgroup_io::{self, IoGroup, Place, WeightedBy};
 use fathom_sys::devno::DevNo;
 use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -41,8 +42,8 @@ fn is_asked(jobs: &[Job]) -> bool {
 ///
 /// # Errors
 /// [`LabError::Load`] with the cure.
-pub fn check_place(lab: &Lab<'_>, jobs: &[Job]) -> Result<(), LabError> {
-    if is_asked(jobs) { place(lab, jobs).map(drop) } else { Ok(()) }
+pub fn check_place(root: &SysRoot, jobs: &[Job]) -> Result<(), LabError> {
+    if is_asked(jobs) { place(root, jobs).map(drop) } else { Ok(()) }
 }
 
 /// Finds out whether the targets can be limited.
@@ -59,8 +60,8 @@ pub fn check_targets<'t>(
     })
 }
 
-fn place(lab: &Lab<'_>, jobs: &[Job]) -> Result<Place, LabError> {
-    cgroup_io::place(&lab.root).map_err(|why| {
+fn place(root: &SysRoot, jobs: &[Job]) -> Result<Place, LabError> {
+    cgroup_io::place(root).map_err(|why| {
         let job = jobs.iter().find(|job| job.wants_control_group());
         let job = job.map(|job| job.name.clone()).unwrap_or_default();
         LabError::Load(LoadError::Missing { job, what: why.to_string() })
@@ -185,7 +186,7 @@ pub fn enter(lab: &Lab<'_>, jobs: &[Job], targets: &[&PreparedTarget]) -> Result
     if !is_asked(jobs) {
         return Ok(groups);
     }
-    let place = place(lab, jobs)?;
+    let place = place(&lab.root, jobs)?;
     let name = format!("fathom-{}", lab.run_id);
     if !limits::are_apart(jobs) {
         let devices = devices(lab, &jobs[0], targets.iter().copied())?;

@@ -126,7 +126,7 @@ pub(crate) fn check_all(lab: &Lab<'_>, options: &RunOptions) -> Result<(), LabEr
     let jobs = &options.workload.jobs;
     check_buffers(lab, jobs)?;
     limits::check(jobs, &lab.stop)?;
-    control_group::check_place(lab, jobs)?;
+    control_group::check_place(&lab.root, jobs)?;
     check_devices(options)?;
     check_shared(&wishes(options))
 }

@@ -3,6 +3,7 @@
 use super::loads::{self, Load, LoadKind};
 use super::places::{self, Files};
 use super::{bench, boot, companion, machine, memory_group, usage};
+use crate::control_group;
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use fathom_base::units::{format_duration, format_ns, format_size};
@@ -229,6 +230,13 @@ impl<'a> Survey<'a> {
             Ok(wishes) => wishes,
             Err(error) => return self.refuse(error),
         };
+        for load in loads {
+            if let LoadKind::Io(workload) = &load.kind
+                && let Err(error) = control_group::check_place(self.ground.root, &workload.jobs)
+            {
+                self.refuse(error);
+            }
+        }
         for (target, _) in wishes.iter().filter(|(_, wish)| wish.write) {
             if self.overwritten.contains(target) {
                 continue;

@@ -5,6 +5,7 @@ mod stages;
 use super::{CommandError, CommandResult, detach, finish};
 use crate::args::{Common, Lab as Arguments};
 use crate::exit::Exit;
+use crate::experiments;
 use crate::output::Output;
 use crate::session::{self, Got, INTERVAL_NS, Purpose, Start};
 use fathom_base::suggest;
@@ -17,6 +18,7 @@ use fathom_model::plan::{DesignKind, Plan, PlanWorkload};
 use fathom_model::record::{Ending, RunKind};
 use fathom_plan::{Given, Known, Parameter};
 use fathom_report::experiment as report;
+use fathom_store::{Store, StoreError};
 use fathom_study::experiment as study;
 use fathom_study::verdict::Study;
 use fathom_sys::signals::StopFlag;
@@ -267,11 +269,36 @@ fn dry_run(common: &Common, output: Output, args: &Arguments, plan: &Plan) -> Co
         state_dir: &state_dir,
     };
     let outlined = outline::dry_run(&ground, plan, &cells);
-    let (outline, refusal) = outlined
+    let (mut outline, refusal) = outlined
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_error(&error)))?;
-    let exit = refusal.as_ref().map_or(Exit::Done, Exit::of_error);
+    let mut exit = refusal.as_ref().map_or(Exit::Done, Exit::of_error);
+    match goes_on(&path, plan, args) {
+        Ok(note) => outline.notes.extend(note),
+        Err((reason, how)) => {
+            outline.refusals.push(reason);
+            exit = exit.max(how);
+        }
+    }
     let result = serde_json::json!({ "outline": outline, "exit_code": exit.code() });
     finish(output, &report::outline::text(&outline, output.width()), &result, exit)
+}
+
+/// What a start would say of an unfinished run of the plan.
+fn goes_on(store: &Path, plan: &Plan, args: &Arguments) -> Result<Option<String>, (String, Exit)> {
+    let store = match Store::open_read_only(store) {
+        Ok(store) => store,
+        Err(StoreError::Missing { .. }) if args.resume.is_none() => return Ok(None),
+        Err(error) => return Err((error.to_string(), Exit::of_store(&error))),
+    };
+    let run = experiments::to_go_on_with(&store, plan, args.resume.as_deref(), args.new)?;
+    Ok(run.map(|run| {
+        let id = &run.head.id;
+        let prefix = store.shortest_prefix(id).unwrap_or_else(|_| id.clone());
+        let trials = run.records.len();
+        format!(
+            "goes on with run {prefix}, of which {trials} trials are there; begin anew with --new"
+        )
+    }))
 }
 
 fn measure(
@@ -355,7 +382,7 @@ pub(super) fn exit_of(finished: &Finished) -> Exit {
         Ended::Failed { class: Some(class), .. } => Exit::of_class(*class),
     };
     let left = finished.restored.iter().map(|report| match report.outcome {
-        Outcome::Failed(_) | Outcome::Away(_) => Exit::TargetIo,
+        Outcome::Failed(_) | Outcome::Away(_) | Outcome::NotHere(_) => Exit::TargetIo,
         Outcome::ChangedBySomebody(_) => Exit::Doubtful,
         _ => Exit::Done,
     });

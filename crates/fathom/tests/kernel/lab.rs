@@ -206,6 +206,12 @@ fn dry_run() {
     assert_eq!((writes[0]["old"].as_str(), writes[0]["new"].as_str()), (Some("128"), Some("64")));
     assert_eq!(before, (machine(&sandbox, &[fs.device()]), names(fs.dir())));
     assert!(!sandbox.db().exists(), "not even a store");
+    // Control groups that this machine does not have for I/O.
+    let weighted = format!("{READ}cgroup_weight = 100\n[design]\nblocks = 1\n");
+    let weighted = plan(&sandbox, "weighted", &weighted);
+    let args = ["lab", p(&weighted), p(fs.dir()), "--new"];
+    let (dry, run) = (sandbox.run(&[&args[..], &["--dry-run"]].concat()), sandbox.run(&args));
+    assert_eq!(dry.code == 4, run.code == 4, "{dry:?} {run:?}");
     // What would be refused is refused by a dry run too, with everything else that it says: direct I/O in memory is fine, but
     // no device has the setting there.
     let file =
@@ -253,7 +259,13 @@ fn edited() {
     let args = ["lab", p(&file), p(fs.dir())];
     killed_after_a_trial(&sandbox, &args);
     let unfinished = sandbox.runs()[0]["id"].as_str().unwrap().to_owned();
+    let goes_on = sandbox.run(&[&args[..], &["--dry-run"]].concat());
+    assert_eq!(goes_on.code, 0, "{goes_on:?}");
+    assert!(goes_on.stdout.contains("goes on with run"), "{goes_on:?}");
     plan(&sandbox, "edit", &text(3));
+    let foretold = sandbox.run(&[&args[..], &["--dry-run"]].concat());
+    assert_eq!(foretold.code, 2, "{foretold:?}");
+    assert!(foretold.stdout.contains("design.blocks: 2 -> 3"), "{foretold:?}");
     let refused = sandbox.run(&args);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(
