@@ -2,10 +2,11 @@
 //! somebody has seen to the rest.
 
 use crate::cli::{Done, Sandbox, names, p, run};
+use crate::filesystems::mounted;
 use crate::lab::{assert_same, machine, plan};
 use crate::lab_kills::READ;
 use fathom_testkit::Capability::{
-    self, FathomBinary, MemoryController, MountNamespaces, Tool, Zram as HasZram,
+    self, FathomBinary, FsOnLoop, MemoryController, MountNamespaces, Tool, Zram as HasZram,
 };
 use fathom_testkit::harness::Judged;
 use fathom_testkit::{ControlGroup, FsKind, Mount, Trial, Zram, fathom_binary, kernel_test};
@@ -19,6 +20,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_killed_in_a_container", NEEDS, in_a_container),
         kernel_test("lab_killed_in_a_container_with_devices", NEEDS, with_devices),
         kernel_test("lab_killed_with_its_mounts", NEEDS, with_its_mounts),
+        kernel_test(
+            "lab_killed_in_a_container_over_a_loop_device",
+            &[FathomBinary, FsOnLoop(FsKind::Ext4), MountNamespaces, Tool("unshare")],
+            over_a_loop_device,
+        ),
         kernel_test(
             "lab_killed_in_a_container_with_less_memory",
             &[FathomBinary, MountNamespaces, MemoryController],
@@ -227,6 +233,29 @@ fn with_devices() {
         names(state).into_iter().filter(|name| name.starts_with("setup-")).collect();
     assert!(left.is_empty() && names(&state.join("changes")).is_empty(), "{left:?}");
     sandbox.nothing_left(&[]);
+}
+
+/// The file of the loop device has no path there, so that it is known by its number: here it is still the same.
+fn over_a_loop_device() {
+    let (sandbox, disk) = (Sandbox::new(), mounted(FsKind::Ext4, &[], ""));
+    let file = plan(&sandbox, "set", &format!("{READ}{SETTINGS}"));
+    let look = || {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let own: Vec<String> =
+            mounts.lines().filter(|line| line.contains(p(disk.dir()))).map(str::to_owned).collect();
+        (machine(&sandbox, &[disk.device()]), own)
+    };
+    let before = look();
+    let target = disk.dir();
+    let args = &["/srv"];
+    Container { sandbox: &sandbox, namespaces: &[], target, plan: &file, args }.kill();
+    assert_ne!(look().0, before.0, "it was killed with its settings");
+    let done = sandbox.run(&["restore"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let after = look();
+    assert_same(&before.0, &after.0, &format!("{done:?}"));
+    assert_eq!(before.1, after.1, "{done:?}");
+    sandbox.nothing_left(&[disk.dir()]);
 }
 
 /// A filesystem that was mounted there alone is not found: that is said until somebody says that it may be forgotten.

@@ -153,8 +153,8 @@ fn in_use() {
     kill_measuring(&sandbox, &["lab", p(&file), "--new", "--seed=3"]);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let state = sandbox.db().parent().unwrap().canonicalize().unwrap();
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
-    let point = points.filter(|point| point.starts_with(p(&state))).last().unwrap();
+    let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    let point = points.rfind(|point| point.starts_with(p(&state))).unwrap();
     let mut user = tool("sleep").arg("600").current_dir(point).spawn().unwrap();
     let done = sandbox.run(&["restore"]);
     user.kill().unwrap();
@@ -173,12 +173,17 @@ fn in_use() {
 /// otherwise is told, with what helps.
 fn read_only_store() {
     let sandbox = Sandbox::new();
-    let fs = mounted(FsKind::Ext4, &[], "");
+    let disk = mounted(FsKind::Ext4, &[], "");
     let knobs = "[knobs]\nblock.nr_requests = 48\nblock.read_ahead_kb = 64\n";
     let file = plan(&sandbox, "set", &format!("{READ}{knobs}[design]\nblocks = 1\n"));
-    let before = machine(&sandbox, &[fs.device()]);
+    let queue = Path::new("/sys/block").join(disk.device().name()).join("queue");
+    let look = || {
+        ["nr_requests", "read_ahead_kb"].map(|name| fs::read_to_string(queue.join(name)).unwrap())
+    };
+    let before = look();
     let state = sandbox.db().parent().unwrap().to_owned();
-    kill_measuring(&sandbox, &["lab", p(&file), p(fs.dir()), "--new", "--seed=3"]);
+    kill_measuring(&sandbox, &["lab", p(&file), p(disk.dir()), "--new", "--seed=3"]);
+    assert_ne!(before, look(), "it was killed with its settings");
     let mount = |args: &[&str]| {
         let done = tool("mount").args(args).arg(&state).output().unwrap();
         assert!(done.status.success(), "{args:?}: {done:?}");
@@ -187,14 +192,14 @@ fn read_only_store() {
     mount(&["-o", "remount,bind,ro"]);
     let listed = sandbox.run(&["restore", "--list"]);
     let done = sandbox.run(&["restore"]);
-    let after = machine(&sandbox, &[fs.device()]);
+    let after = look();
     assert!(tool("umount").arg(&state).status().unwrap().success());
-    assert!(listed.stdout.contains(&format!("settings of {}", fs.device().name())), "{listed:?}");
+    assert!(listed.stdout.contains(&format!("settings of {}", disk.device().name())), "{listed:?}");
     assert_eq!(done.code, 5, "{done:?}");
     assert!(done.stdout.contains("mount -o remount,rw"), "{done:?}");
-    assert_same(&before, &after, &format!("{done:?}"));
+    assert_eq!(before, after, "{done:?}");
     assert_eq!(sandbox.run(&["restore"]).code, 0);
-    sandbox.nothing_left(&[fs.dir()]);
+    sandbox.nothing_left(&[disk.dir()]);
 }
 
 /// Commands of the user's own mean what they meant where the experiment was started.
