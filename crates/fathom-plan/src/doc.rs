@@ -52,6 +52,9 @@ pub(crate) fn parse(text: &str) -> Result<DeTable<'_>, PlanError> {
             text if text.contains("extend value of type") => {
                 "; beside its other keys a layer's kind is written as filesystem.type, array.level, volume.type"
             }
+            text if text.contains("invalid unquoted key") => {
+                "; a key with other signs stands in quotation marks: \"block.scheduler@members\" = ..."
+            }
             _ => "",
         };
         let reason = format!("this is no TOML: {}{hint}", error.message().replace('\n', "; "));
@@ -306,5 +309,17 @@ impl<'a> Item<'a> {
             number if (min..=max).contains(&number) => Ok(number),
             _ => Err(self.refuse(format!("must be between {min} and {max}"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_with_other_signs_needs_quotation_marks() {
+        let error = parse("[knobs]\nblock.scheduler@members = 'none'\n").unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("stands in quotation marks"), "{error}");
+        assert!(parse("[knobs]\n\"block.scheduler@members\" = 'none'\n").is_ok());
     }
 }

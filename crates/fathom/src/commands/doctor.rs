@@ -68,7 +68,7 @@ fn left_changed(common: &Common, root: &SysRoot) -> Check {
                 WHAT,
                 false,
                 format!(
-                    "a killed experiment left {count} things changed: fathom restore puts them back"
+                    "killed experiments left something changed (entries: {count}): fathom restore puts it back, or says what helps"
                 ),
             ),
         },

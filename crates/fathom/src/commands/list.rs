@@ -71,7 +71,7 @@ fn mention_left_changed(common: &Common, output: Output) {
     let left = pending.iter().filter(|change| !change.is_running).count();
     if left > 0 {
         output.note(&format!(
-            "A killed experiment left {left} things changed; fathom restore puts them back."
+            "Killed experiments left something changed (entries: {left}): fathom restore puts it back, or says what helps."
         ));
     }
 }
