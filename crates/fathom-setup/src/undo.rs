@@ -149,8 +149,12 @@ impl<'a> Undoing<'a> {
     fn holds_ours(&self, dir: &Path) -> bool {
         self.log.pending().iter().any(|entry| match &entry.change {
             Change::Setup(
-                SetupChange::Directory { path, .. } | SetupChange::LoopFile { path, .. },
-            ) => path != dir && path.starts_with(dir) && path.exists(),
+                SetupChange::Directory { path, at } | SetupChange::LoopFile { path, at, .. },
+            ) => {
+                let is_ours = |at: &FileAt| at.inode.is_none() || file_at::is_at(path, at);
+                let is_there = path.exists() && at.as_ref().is_none_or(is_ours);
+                path != dir && path.starts_with(dir) && is_there
+            }
             _ => false,
         })
     }
@@ -199,13 +203,13 @@ impl<'a> Undoing<'a> {
             Ok(path) => path,
             Err(undo) => return undo,
         };
+        if let Some(theirs) = self.theirs_in_file(path, size_bytes) {
+            return theirs;
+        }
         let noted = at.filter(|at| self.is_same_boot() && at.inode.is_some());
         if noted.is_some_and(|at| path.exists() && !file_at::is_at(path, at)) {
             let found = format!("{} is another file by now", path.display());
             return Undo::ChangedBySomebody { found };
-        }
-        if let Some(theirs) = self.theirs_in_file(path, size_bytes) {
-            return theirs;
         }
         self.log.fault_point("before removing a file");
         let removed = fs::remove_file(path);
