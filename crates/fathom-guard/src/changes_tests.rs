@@ -107,7 +107,7 @@ fn a_line_that_cannot_be_written_keeps_no_later_one_from_being() {
     let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
     let first = log.intend(change("60")).expect("is written");
     let full = OpenOptions::new().append(true).open("/dev/full").expect("is there");
-    let file = std::mem::replace(&mut log.file, Some(full));
+    let file = log.file.replace(full);
     assert!(log.intend(change("61")).is_err(), "what is not noted is not changed");
     assert!(log.undone(first).is_err());
     assert_eq!(log.pending().len(), 1);

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
+#[expect(clippy::large_enum_variant, reason = "a journal has few of them")]
 pub enum Change {
     /// Settings of the kernel, a device or a mount.
     Knobs(KnobChange),
