@@ -236,14 +236,13 @@ impl<'a> Undoing<'a> {
     /// True when the identifier means the device, that of a loop device also where its file has another path than here.
     fn means(&self, devno: DevNo, id: &str) -> bool {
         // The last of that path: a file that is built anew for the next trial has another inode.
-        let noted = (0..).map_while(|step| self.log.entry(step)).filter_map(|entry| match &entry
-            .change
-        {
-            Change::Setup(SetupChange::Loop { path, at, .. }) if path == Path::new(id) => {
-                Some(self.backing(path, at.as_ref()))
-            }
-            _ => None,
-        });
+        let noted =
+            (0..).map_while(|step| self.log.entry(step)).filter_map(|entry| match &entry.change {
+                Change::Setup(SetupChange::Loop { path, at, .. }) if path == Path::new(id) => {
+                    Some(self.backing(path, at.as_ref()))
+                }
+                _ => None,
+            });
         if let Some(noted) = noted.last() {
             let device = loopdev::by_devno(self.root, devno);
             return device.is_some_and(|device| noted.is_shown_by(&device));
