@@ -174,11 +174,20 @@ fn attach(backing: &Path, options: &LoopOptions) -> Result<PathBuf, KitError> {
     Ok(path)
 }
 
-/// The scheduler that a test set stays so over detaching and attaching as well: puts back that of a new loop device.
+/// The scheduler and the largest request that a test set stay so over detaching and attaching as well: puts back those of a
+/// new loop device.
 ///
 /// A discard limit of 0 cannot be put back: the kernel then refuses every other value until the device is made anew. Tests
 /// that need a device without discard put it on a filesystem that cannot punch holes.
 fn reset_queue(path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    drop(fs::write(format!("/sys/block/{name}/queue/scheduler"), "none"));
+    let queue = Path::new("/sys/block").join(&*name).join("queue");
+    drop(fs::write(queue.join("scheduler"), "none"));
+    // Nothing is the default to kernels from 6.9 on; older ones have the largest.
+    let largest = queue.join("max_sectors_kb");
+    if fs::write(&largest, "0").is_err()
+        && let Ok(limit) = fs::read(queue.join("max_hw_sectors_kb"))
+    {
+        drop(fs::write(&largest, limit));
+    }
 }

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         kernel_test("loop_options", &[LoopDevices], loop_options),
         kernel_test("loop_partitions", &[LoopDevices, Tool("sfdisk")], loop_partitions),
         kernel_test("set_read_only", &[LoopDevices], set_read_only),
+        kernel_test("loops_forget_settings", &[LoopDevices], loops_forget_settings),
         kernel_test("second_loop_over_one_file", &[LoopDevices], second_loop_over_one_file),
         kernel_test("swap_is_released", &[LoopDevices, Swap], swap_is_released),
         kernel_test("busy_mount", &[FsOnLoop(FsKind::Ext4)], busy_mount),
@@ -93,6 +94,17 @@ fn loop_partitions() {
     assert!(!Path::new("/sys/block").join(name).join("loop").exists());
     assert!(!partition.exists());
     drop(mount);
+}
+
+/// The kernel keeps the largest request of a loop device over detaching; the next user of the number must not suffer from it.
+fn loops_forget_settings() {
+    let device = LoopDevice::new(1 << 20).unwrap();
+    let queue = Path::new("/sys/block").join(device.name()).join("queue");
+    let at_first = sysfs(&device, "queue/max_sectors_kb");
+    fs::write(queue.join("max_sectors_kb"), "64").unwrap();
+    assert_eq!(sysfs(&device, "queue/max_sectors_kb"), "64");
+    drop(device);
+    assert_eq!(fs::read_to_string(queue.join("max_sectors_kb")).unwrap().trim(), at_first);
 }
 
 /// The kernel keeps `blockdev --setro` over detaching; the next user of the number must not suffer from it.
