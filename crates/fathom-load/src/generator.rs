@@ -380,6 +380,21 @@ impl Generator {
 
     #[inline(never)]
     fn next_sequential(&mut self) -> Option<Request> {
+        // The last piece of an amount that is no multiple of the block keeps its own size.
+        let mut size = u64::from(self.size_of_range().size_bytes).min(self.bytes_left);
+        if self.cursor + size > self.length {
+            size = self.rest_of_pass(size)?;
+        }
+        let offset = self.start + self.cursor;
+        self.cursor += size;
+        let write = self.way == Way::Append || self.is_write();
+        (size > 0).then(|| self.transfer(write, offset, size as u32))
+    }
+
+    /// The size where less than `size` is left of a pass: what is left, or the first of the next pass where nothing is.
+    #[cold]
+    #[inline(never)]
+    fn rest_of_pass(&mut self, size: u64) -> Option<u64> {
         if self.cursor == self.length {
             // A log that began anew at its start would overwrite, which is not what was asked to be measured.
             if self.way == Way::Append {
@@ -387,13 +402,7 @@ impl Generator {
             }
             self.cursor = 0;
         }
-        // What is left at the end of an amount or of a pass and is no whole block is a request of its own size.
-        let left = self.bytes_left.min(self.length - self.cursor);
-        let size = u64::from(self.size_of_range().size_bytes).min(left);
-        let offset = self.start + self.cursor;
-        self.cursor += size;
-        let write = self.way == Way::Append || self.is_write();
-        (size > 0).then(|| self.transfer(write, offset, size as u32))
+        Some(size.min(self.length - self.cursor))
     }
 
     #[inline(never)]
