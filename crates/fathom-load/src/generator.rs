@@ -569,13 +569,14 @@ fn part(plan: &JobPlan, thread: u32, threads: u32) -> (u64, u64) {
 }
 
 /// A thread's part of `total` bytes in whole blocks, as (bytes before it, its own): the blocks that do not divide go to
-/// the first threads, one each, and the rest of a block to the next.
+/// the first threads, one each, and the rest of a block to the last, so that every other one begins and ends at a block.
 pub(crate) fn split(plan: &JobPlan, total: u64, thread: u32, threads: u32) -> (u64, u64) {
     let unit = u64::from(plan.job.block_size_bytes_max()).max(1);
     let (thread, threads) = (u64::from(thread), u64::from(threads));
     let (each, more, rest) = (total / unit / threads, total / unit % threads, total % unit);
-    let before = (thread * each + thread.min(more)) * unit + if thread > more { rest } else { 0 };
-    let own = (each + u64::from(thread < more)) * unit + if thread == more { rest } else { 0 };
+    let before = (thread * each + thread.min(more)) * unit;
+    let is_last = thread + 1 == threads;
+    let own = (each + u64::from(thread < more)) * unit + if is_last { rest } else { 0 };
     (before, own)
 }
 

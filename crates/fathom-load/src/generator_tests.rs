@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::plan;
 use fathom_model::keys;
 use fathom_model::workload::Job;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The stream of one thread of a job.
 pub(crate) fn requests(
@@ -162,6 +162,25 @@ fn amounts_are_spread_evenly_and_appending_ends_at_the_end() {
     assert_eq!(blocks, [2, 2, 2, 1]);
     let log = requests(&[("access", "append"), ("block_size", "4k")], 3 * 4096, 9, 0, 1);
     assert_eq!(log.len(), 3);
+}
+
+/// A rest in between would have all further threads work beside the blocks of the target.
+#[test]
+fn what_is_no_whole_block_goes_to_the_last_thread() {
+    const BLOCKS: u64 = 10;
+    let pairs = [("access", "sequential"), ("block_size", "4k"), ("amount", "1G")];
+    for threads in [1, 3, 4, 10] {
+        let length = BLOCKS * 4096 + 512;
+        let all: Vec<(u32, Request)> = (0..threads)
+            .flat_map(|t| requests(&pairs, length, 64, t, threads).into_iter().map(move |r| (t, r)))
+            .collect();
+        let bytes: BTreeSet<(u64, u32)> =
+            all.iter().map(|(_, r)| (r.offset_bytes, r.size_bytes)).collect();
+        assert_eq!(bytes.iter().map(|(_, size)| u64::from(*size)).sum::<u64>(), length);
+        assert!(all.iter().all(|(_, r)| r.offset_bytes % 4096 == 0), "{threads}");
+        let short = all.iter().filter(|(_, r)| r.size_bytes < 4096);
+        assert!(short.clone().count() > 0 && short.clone().all(|(t, _)| t + 1 == threads));
+    }
 }
 
 #[test]
