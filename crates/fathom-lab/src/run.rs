@@ -341,9 +341,14 @@ fn check_devices(options: &RunOptions) -> Result<(), LabError> {
         if !is_device(path) || job.trim_fraction + job.zero_fraction == 0.0 {
             continue;
         }
+        let is_beside = |other: &&Job| {
+            other.phase == job.phase
+                && identity(Path::new(path_of(other, &options.target))) == identity(path)
+        };
+        let beside: Vec<&Job> = options.workload.jobs.iter().filter(is_beside).collect();
         // What cannot be opened is refused with its reason when it is claimed.
         if let Ok(device) = sys_io::open_existing(path, OpenMode::default()) {
-            fathom_load::check_early(job, &device)?;
+            fathom_load::check_early(job, &device, &beside)?;
         }
     }
     Ok(())
@@ -356,7 +361,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some(if is_device { (u64::MAX, meta.rdev()) } else { (meta.dev(), meta.ino()) })
 }
 
-fn is_device(path: &Path) -> bool {
+pub(crate) fn is_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device())
 }
 

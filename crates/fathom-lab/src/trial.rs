@@ -5,7 +5,7 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::layer_tree;
 use crate::limits;
-use crate::run::note_failure;
+use crate::run::{is_device, note_failure};
 use crate::sampler::{Deltas, NO_TIME_NS, Progress, Sampler};
 use crate::target::PreparedTarget;
 use crate::verify::{self, Verification};
@@ -94,7 +94,9 @@ pub(crate) fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, 
     check_buffers(lab, jobs)?;
     let opened = open(lab, trial)?;
     for (job, target) in jobs.iter().zip(&trial.targets) {
-        if !job.direct && job.reads() && job.drop_cache {
+        // Of a device the kernel clears nothing that was written before and is still in the page cache.
+        let clears = job.trim_fraction + job.zero_fraction > 0.0 && is_device(target.path());
+        if clears || (!job.direct && job.reads() && job.drop_cache) {
             target.drop_cached_pages()?;
         }
     }

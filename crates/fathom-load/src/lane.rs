@@ -24,7 +24,9 @@ use fathom_sys::clock::FastClock;
 use fathom_sys::ring::{self, RingOptions};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::threads::{self, CpuUse};
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
@@ -269,6 +271,19 @@ fn classes_of(job: &Job) -> Vec<OpClass> {
 const SQPOLL_SWITCHES: &str = "sqpoll=yes needs all files open, and the limit of descriptors allows fewer; raise it \
      (ulimit -n), use fewer files, or leave out sqpoll";
 
+/// The jobs on that device, by whatever path it was opened; those on the same file otherwise.
+fn beside<'a>(file: &File, setups: &'a [JobSetup<'a>]) -> Vec<&'a Job> {
+    let identity = |file: &File| match file.metadata() {
+        Ok(meta) if meta.file_type().is_block_device() => Some((u64::MAX, meta.rdev())),
+        Ok(meta) => Some((meta.dev(), meta.ino())),
+        Err(_) => None,
+    };
+    let own = identity(file);
+    let is_on_it =
+        |setup: &&JobSetup<'_>| setup.target.file().is_some_and(|file| identity(file) == own);
+    setups.iter().filter(is_on_it).map(|setup| &setup.plan.job).collect()
+}
+
 impl<'a> Lane<'a> {
     /// Chooses the engine, and finds out whether the job can run.
     pub fn new(index: usize, setups: &'a [JobSetup<'a>]) -> Result<Self, LoadError> {
@@ -284,7 +299,10 @@ impl<'a> Lane<'a> {
         let is_null = setup.target.file().is_none() && job.metadata.is_none();
         let Choice { kind, fallback, ring, threads, depth } = Choice::of(job, is_null)?;
         let plain_calls = match setup.target.file() {
-            Some(file) => ability::check(job, kind, &ring, file, &ability::kinds_of(job))?,
+            Some(file) => {
+                let kinds = ability::kinds_of(job);
+                ability::check(job, kind, &ring, file, &kinds, &beside(file, setups))?
+            }
             None => Vec::new(),
         };
         if !verify::has_room(&setup.plan, threads) {

@@ -51,7 +51,8 @@ pub fn kinds_of(job: &Job) -> Vec<OpKind> {
     kinds
 }
 
-/// Finds out whether requests of these kinds can be issued to a target as the job asks for them.
+/// Finds out whether requests of these kinds can be issued to a target as the job asks for them. `beside` are all jobs that
+/// run at the same time on the same target.
 ///
 /// What an engine does by plain system calls is named in the words that are returned. It is refused where several
 /// requests are to be in flight, because they would not be.
@@ -64,6 +65,7 @@ pub fn check(
     ring: &RingOptions,
     file: &File,
     kinds: &[OpKind],
+    beside: &[&Job],
 ) -> Result<Vec<String>, LoadError> {
     let missing = |what: String| LoadError::Missing { job: job.name.clone(), what };
     let mut plain = Vec::new();
@@ -85,7 +87,7 @@ pub fn check(
                 )));
             }
         }
-        check_cached(job, engine, file, *kind).map_err(missing)?;
+        check_cached(beside, file, *kind).map_err(missing)?;
         check_target(engine, file, *kind).map_err(missing)?;
         if *kind == OpKind::Zero && request::zeroes_are_written(&SysRoot::live(), file) {
             plain.push(ZEROES_WRITTEN.to_owned());
@@ -98,14 +100,15 @@ pub fn check(
 }
 
 /// Finds out about a device, opened for reading, whether it takes what a job is going to ask for. [`check`] knows more,
-/// such as what io_uring can do, but needs a target that may be written.
+/// such as what io_uring can do, but needs a target that may be written. `beside` are all jobs that run at the same time on
+/// the same device.
 ///
 /// # Errors
 /// [`LoadError::Missing`] with what is missing and the cure.
-pub fn check_early(job: &Job, device: &File) -> Result<(), LoadError> {
+pub fn check_early(job: &Job, device: &File, beside: &[&Job]) -> Result<(), LoadError> {
     let missing = |what| LoadError::Missing { job: job.name.clone(), what };
     let asked = |kind| {
-        check_cached(job, EngineKind::Psync, device, kind)?;
+        check_cached(beside, device, kind)?;
         check_target(EngineKind::Psync, device, kind)
     };
     kinds_of(job).into_iter().try_for_each(|kind| asked(kind).map_err(missing))
@@ -113,19 +116,18 @@ pub fn check_early(job: &Job, device: &File) -> Result<(), LoadError> {
 
 /// Of a device the kernel refuses to clear a range of which something that was written is still in the page cache, as
 /// "busy": now and then, also where the requests themselves do not overlap.
-fn check_cached(job: &Job, engine: EngineKind, file: &File, kind: OpKind) -> Result<(), String> {
+fn check_cached(beside: &[&Job], file: &File, kind: OpKind) -> Result<(), String> {
+    let is_cached = |job: &&Job| !job.direct && job.writes_data() && job.engine != EngineKind::Null;
     let clears = matches!(kind, OpKind::Trim | OpKind::Zero);
-    if !clears || job.direct || !job.writes_data() || engine == EngineKind::Null {
-        return Ok(());
+    match beside.iter().copied().find(is_cached) {
+        Some(writer) if clears && is_device(file) => Err(format!(
+            "on a device {} beside writes with direct=no (job {}) fails now and then (device or resource busy), where \
+             what was written is still in the page cache; use direct=yes, or leave one of them out",
+            kind.word(),
+            writer.name
+        )),
+        _ => Ok(()),
     }
-    if !is_device(file) {
-        return Ok(());
-    }
-    Err(format!(
-        "on a device {} beside writes with direct=no fails now and then (device or resource busy), where what was \
-         written is still in the page cache; use direct=yes, or leave one of them out",
-        kind.word()
-    ))
 }
 
 fn is_device(file: &File) -> bool {
@@ -190,7 +192,7 @@ mod tests {
         let job = job(pairs);
         let file = File::open("/proc/self/exe").expect("this program");
         let options = RingOptions { polled: job.polled, ..RingOptions::default() };
-        check(&job, job.engine, &options, &file, kinds).map_err(|e| e.to_string())
+        check(&job, job.engine, &options, &file, kinds, &[&job]).map_err(|e| e.to_string())
     }
 
     #[test]

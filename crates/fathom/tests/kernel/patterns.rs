@@ -329,6 +329,7 @@ fn trim_device() {
     refused.is_refusal(4, &["zero", "direct=no", "busy", "use direct=yes"]);
     let unwritten = ["write_fraction=0", "zero_fraction=0.2", "operations=100", &consent];
     sandbox.json(&[&cached[..], &unwritten].concat(), &[0, 1]);
+    cached_by_others(&sandbox, device.path(), &consent);
     // Zeros can be had from it, but only by writing them.
     let zeros = ["run", "seqread", p(device.path()), "zero_fraction=1", "block_size=1M"];
     let done = sandbox.json(&[&zeros[..], &more, &[&consent]].concat(), &[0, 1]);
@@ -344,6 +345,26 @@ fn trim_device() {
         refused.is_refusal(4, &[word, "job 'read'", "ext4, XFS or btrfs"]);
     }
     sandbox.nothing_left(&[&place]);
+}
+
+/// What another job leaves in the page cache is in the way as well: beside it nothing is cleared, after it everything.
+fn cached_by_others(sandbox: &Sandbox, device: &Path, consent: &str) {
+    let jobs = |phases: [&str; 2]| {
+        format!(
+            "name = 'x'\n[[job]]\nname = 'w'\n{}write_fraction = 1\ndirect = false\nengine = 'psync'\ndepth = 1\n\
+             operations = 500\n[[job]]\nname = 'z'\n{}write_fraction = 0\nzero_fraction = 1\ndepth = 4\noperations = 500\n",
+            phases[0], phases[1]
+        )
+    };
+    let file = sandbox.scratch.join("jobs.toml");
+    let args = ["run", p(&file), p(device), consent];
+    fs::write(&file, jobs(["", ""])).unwrap();
+    sandbox.run(&args).is_refusal(4, &["zero", "direct=no", "job w", "busy", "use direct=yes"]);
+    fs::write(&file, jobs(["phase = 'one'\n", "phase = 'two'\n"])).unwrap();
+    for _ in 0..3 {
+        let done = sandbox.json(&args, &[0, 1]);
+        assert_eq!(count(&done.records()[1], "zero"), 500);
+    }
 }
 
 /// More requests than the device has room for: none is refused, and no trim hits what was written.
