@@ -18,6 +18,7 @@ pub fn lines(check: &VerifyRecord) -> Vec<String> {
     };
     let partial = if check.is_partial { "; NOT ALL of it: cut short" } else { "" };
     let result = match check.mismatches {
+        0 if check.checked_bytes == 0 => "NOTHING could be checked".to_owned(),
         0 => "all as written".to_owned(),
         1 => "1 block WRONG".to_owned(),
         n => format!("{n} blocks WRONG"),
@@ -138,6 +139,8 @@ mod tests {
             lines(&check),
             ["1 MiB as the job read it: all as written; NOT ALL of it: cut short"]
         );
+        (check.checked_bytes, check.is_partial) = (0, false);
+        assert_eq!(lines(&check), ["0 B as the job read it: NOTHING could be checked"]);
     }
 
     #[test]

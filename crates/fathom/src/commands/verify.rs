@@ -68,7 +68,12 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Verify) -> C
     }
     errors.iter().for_each(|error| output.error(&error.to_string()));
     let is_wrong = checks.iter().any(|check| check.record.mismatches > 0);
-    let asked = [(is_wrong, Exit::TargetIo), (stop.is_set(), Exit::Interrupted)];
+    let is_unknown = |check: &LaterCheck| check.record.checked_bytes == 0;
+    let asked = [
+        (checks.iter().any(is_unknown), Exit::Doubtful),
+        (is_wrong, Exit::TargetIo),
+        (stop.is_set(), Exit::Interrupted),
+    ];
     let told = asked.into_iter().filter(|(is_so, _)| *is_so).map(|(_, exit)| exit);
     let exit = errors.iter().map(Exit::of_error).chain(told).max().unwrap_or(Exit::Done);
     let text: String = checks.iter().map(text).collect();

@@ -428,6 +428,13 @@ fn after_a_kill() {
         let lost = (300 * BLOCK as u64, "zeros".to_owned());
         assert_eq!(found, (5, BTreeMap::from([lost])));
     }
+    // Nothing was acknowledged as safe: nothing can be checked, which is no good news.
+    let never = ["fsync_every=1000000000", "engine=psync", "depth=1"];
+    let mut running = sandbox.start(&[&args[..5], &more, &never].concat(), "progress", 2);
+    running.wait_for_requests(1000.0);
+    drop(running);
+    let told = sandbox.run(&["verify", target]);
+    assert!(told.code == 1 && told.stdout.contains("NOTHING could be checked"), "{told:?}");
 }
 
 /// What another run has overwritten is not asked for any more.
