@@ -2,7 +2,7 @@
 
 use crate::job::{plural, workload};
 use fathom_base::units;
-use fathom_model::workload::Job;
+use fathom_model::workload::{Access, Job};
 
 /// Threads, depth, offsets, sizes, mix, syncs, engine, arrivals, what ends the job, and its target with its size.
 #[must_use]
@@ -67,6 +67,9 @@ fn end(job: &Job) -> String {
     }));
     parts.extend(job.amount_bytes.map(units::format_size));
     parts.extend(job.operations.map(|n| plural(n, "request")));
+    if job.access == Access::Sweep && !parts.is_empty() {
+        parts.push("one sweep".to_owned());
+    }
     match parts.as_slice() {
         [] => "one pass".to_owned(),
         [one] => format!("for {one}"),

@@ -237,6 +237,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use fathom_model::finding::{Finding, Severity};
     use fathom_model::record::{ClassRecord, IoFailure, OpClass, PageCacheDelta};
+    use fathom_model::workload::Access;
     use fathom_stats::Histogram;
 
     fn check(record: &Record, expected: &Expect) {
@@ -393,6 +394,9 @@ mod tests {
         assert!(text(&record).contains(early), "{}", text(&record));
         record.workload.jobs[0].operations = None;
         assert!(!text(&record).contains("ended early"), "nothing else ends it");
+        record.workload.jobs[0].access = Access::Sweep;
+        assert!(text(&record).contains(": the end of the sweep came first\n"));
+        record.workload.jobs[0].access = Access::Random;
         record.workload.jobs[0].amount_bytes = Some(1 << 20);
         assert!(text(&record).contains(": amount, which is one pass at the most, came first\n"));
         // With both that which was used up, also by what is neither read nor written.

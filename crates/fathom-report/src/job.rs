@@ -99,6 +99,8 @@ pub(crate) fn early_end(job: &JobRecord, asked: &Job) -> Option<String> {
             format!("operations={operations}")
         }
         (_, Some(_)) => "amount, which is one pass at the most,".to_owned(),
+        (_, None) if asked.access == Access::Sweep => "the end of the sweep".to_owned(),
+        (_, None) if asked.metadata.is_some() => "the last of its names".to_owned(),
         (_, None) => return None,
     };
     let (lasted, asked) = (seconds(job.window_ns), seconds(duration_ns));
