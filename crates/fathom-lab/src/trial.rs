@@ -247,7 +247,12 @@ fn planned(
 ) -> Result<Vec<(LoadTarget, JobPlan)>, LabError> {
     let one = |(job, target): (&Job, &&PreparedTarget)| {
         let load = open(target, job)?;
-        let plan = plan::plan(job, load.size_bytes(), load.logical_block_bytes(), seed);
+        let block_bytes = load.logical_block_bytes();
+        let clearing = match is_device(target.path()) {
+            true => plan::check_clearing(job, block_bytes),
+            false => Ok(()),
+        };
+        let plan = clearing.and_then(|()| plan::plan(job, load.size_bytes(), block_bytes, seed));
         let plan = plan.map_err(|source| LabError::Plan {
             job: job.name.clone(),
             target: target.path_text(),

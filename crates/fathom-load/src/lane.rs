@@ -24,9 +24,7 @@ use fathom_sys::clock::FastClock;
 use fathom_sys::ring::{self, RingOptions};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::threads::{self, CpuUse};
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
@@ -271,16 +269,10 @@ fn classes_of(job: &Job) -> Vec<OpClass> {
 const SQPOLL_SWITCHES: &str = "sqpoll=yes needs all files open, and the limit of descriptors allows fewer; raise it \
      (ulimit -n), use fewer files, or leave out sqpoll";
 
-/// The jobs on that device, by whatever path it was opened; those on the same file otherwise.
-fn beside<'a>(file: &File, setups: &'a [JobSetup<'a>]) -> Vec<&'a Job> {
-    let identity = |file: &File| match file.metadata() {
-        Ok(meta) if meta.file_type().is_block_device() => Some((u64::MAX, meta.rdev())),
-        Ok(meta) => Some((meta.dev(), meta.ino())),
-        Err(_) => None,
-    };
-    let own = identity(file);
-    let is_on_it =
-        |setup: &&JobSetup<'_>| setup.target.file().is_some_and(|file| identity(file) == own);
+/// The jobs on the target of that one, by whatever path it was opened.
+fn beside<'a>(index: usize, setups: &'a [JobSetup<'a>]) -> Vec<&'a Job> {
+    let own = setups[index].target.identity();
+    let is_on_it = |setup: &&JobSetup<'_>| setup.target.identity() == own;
     setups.iter().filter(is_on_it).map(|setup| &setup.plan.job).collect()
 }
 
@@ -301,7 +293,7 @@ impl<'a> Lane<'a> {
         let plain_calls = match setup.target.file() {
             Some(file) => {
                 let kinds = ability::kinds_of(job);
-                ability::check(job, kind, &ring, file, &kinds, &beside(file, setups))?
+                ability::check(job, kind, &ring, file, &kinds, &beside(index, setups))?
             }
             None => Vec::new(),
         };

@@ -30,6 +30,19 @@ pub enum PlanError {
         /// The target's logical block.
         logical_block_bytes: u64,
     },
+    /// Trims or zero ranges of what a device cannot clear.
+    #[error(
+        "{what}={value_bytes} B is not a multiple of the device's logical block of {}, which trims and zero ranges need whatever direct= is; use a multiple",
+        format_size(*logical_block_bytes)
+    )]
+    ClearsPartOfBlock {
+        /// The key.
+        what: &'static str,
+        /// Its value.
+        value_bytes: u64,
+        /// The device's logical block.
+        logical_block_bytes: u64,
+    },
     /// Nothing, or less than one request, to work on.
     #[error(
         "the range has {} but {needs} {}; {cure}",
@@ -283,6 +296,31 @@ pub fn plan(
     Ok(plan)
 }
 
+/// Finds out whether what a job clears of a device is whole logical blocks.
+///
+/// # Errors
+/// [`PlanError::ClearsPartOfBlock`] names the setting that does not fit.
+pub fn check_clearing(job: &Job, logical_block_bytes: u64) -> Result<(), PlanError> {
+    if job.trim_fraction + job.zero_fraction == 0.0 || job.engine == EngineKind::Null {
+        return Ok(());
+    }
+    let has_own = !job.trim_block_size.is_empty();
+    let key = if has_own { "trim_block_size" } else { "block_size" };
+    let sizes = asked_sizes(job).filter(|(what, _)| *what == key);
+    let sizes = sizes.map(|(what, size_bytes)| (what, u64::from(size_bytes)));
+    let offset = match job.offset {
+        fathom_model::workload::Extent::Bytes(bytes) => bytes,
+        fathom_model::workload::Extent::Share(_) => 0,
+    };
+    let mut places = sizes.chain([("align", job.alignment_bytes()), ("offset", offset)]);
+    match places.find(|(_, bytes)| !bytes.is_multiple_of(logical_block_bytes.max(1))) {
+        Some((what, value_bytes)) => {
+            Err(PlanError::ClearsPartOfBlock { what, value_bytes, logical_block_bytes })
+        }
+        None => Ok(()),
+    }
+}
+
 /// The smallest size of each entry of the keys for sizes; ranges consist of its multiples.
 fn asked_sizes(job: &Job) -> impl Iterator<Item = (&'static str, u32)> {
     let keys = [
@@ -493,6 +531,33 @@ mod tests {
             error(&[("access", "sequential"), ("block_size", "512k"), ("threads", "4")])
                 .contains("fewer threads")
         );
+    }
+
+    /// Direct or not: the kernel clears whole logical blocks of a device.
+    #[test]
+    fn a_device_clears_whole_blocks() {
+        let of = |more: &[(&str, &str)]| {
+            let job = job(&[&[("direct", "no")][..], more].concat());
+            check_clearing(&job, 4096).map_err(|error| error.to_string())
+        };
+        for (pairs, start) in [
+            (&[("trim_fraction", "1"), ("trim_block_size", "2k")][..], "trim_block_size=2048 B"),
+            (&[("zero_fraction", "0.1"), ("block_size", "512")], "block_size=512 B"),
+            (&[("trim_fraction", "1"), ("align", "512")], "align=512 B"),
+            (&[("trim_fraction", "1"), ("offset", "2k")], "offset=2048 B"),
+            (
+                &[("trim_fraction", "0.5"), ("trim_block_size", "4k"), ("block_size", "512")],
+                "align",
+            ),
+        ] {
+            let refused = of(pairs).expect_err("refused");
+            assert!(refused.starts_with(start) && !refused.contains("direct=no"), "{refused}");
+        }
+        assert_eq!(
+            of(&[("trim_fraction", "1"), ("block_size", "4k-64k"), ("offset", "8k")]),
+            Ok(())
+        );
+        assert_eq!(of(&[("block_size", "512")]), Ok(()), "nothing is cleared");
     }
 
     #[test]

@@ -329,6 +329,9 @@ fn trim_device() {
     refused.is_refusal(4, &["zero", "direct=no", "busy", "use direct=yes"]);
     let unwritten = ["write_fraction=0", "zero_fraction=0.2", "operations=100", &consent];
     sandbox.json(&[&cached[..], &unwritten].concat(), &[0, 1]);
+    let part = ["write_fraction=0", "zero_fraction=1", "align=100", "duration=1s", &consent];
+    let refused = sandbox.run(&[&cached[..], &part].concat());
+    refused.is_refusal(2, &["align=100 B", "logical block", "use a multiple"]);
     cached_by_others(&sandbox, device.path(), &consent);
     // Zeros can be had from it, but only by writing them.
     let zeros = ["run", "seqread", p(device.path()), "zero_fraction=1", "block_size=1M"];
