@@ -166,6 +166,14 @@ pub fn group(root: &SysRoot, pid: u32) -> Option<u32> {
     fields.nth(1)?.parse().ok().filter(|_| !is_gone)
 }
 
+/// The process that a thread is of; none when there is no such thread.
+#[must_use]
+pub fn of_thread(root: &SysRoot, thread: u32) -> Option<u32> {
+    let status = root.read(format!("proc/{thread}/status")).ok()?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    process.trim().parse().ok()
+}
+
 /// The process that has started a process, or taken it over since.
 fn parent(root: &SysRoot, pid: u32) -> Option<u32> {
     let stat = root.read(format!("proc/{pid}/stat")).ok()?;

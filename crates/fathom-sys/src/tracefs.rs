@@ -3,7 +3,8 @@
 //! They are read where they are mounted. Where they are not, a mount of our own is made that has no place in any directory: only
 //! this process can reach it, and it ends with the process.
 
-use crate::sysroot::SysRoot;
+use crate::sysroot::{SysRoot, directory_at};
+use rustix::fs::CWD;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -61,6 +62,25 @@ impl Tracefs {
     #[must_use]
     pub fn is_own_mount(&self) -> bool {
         self.own.is_some()
+    }
+
+    /// The directory in which each instance has its own.
+    ///
+    /// # Errors
+    /// NotFound for kernels that have none.
+    pub fn instances(&self) -> io::Result<OwnedFd> {
+        directory_at(CWD, &self.root.path("instances"))
+    }
+
+    /// The names of all instances.
+    #[must_use]
+    pub fn instance_names(&self) -> Vec<String> {
+        self.root.names("instances")
+    }
+
+    /// One of the files, as text.
+    pub(crate) fn text(&self, below: &str) -> io::Result<String> {
+        self.root.read(below)
     }
 
     /// The tracepoints of a category, such as `block`.

@@ -29,6 +29,7 @@ use fathom_sys::process;
 use fathom_sys::program_marks;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::tracing::left as traces;
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher};
@@ -528,6 +529,18 @@ pub fn end_programs_of_the_dead(root: &SysRoot, output: Output) -> (Vec<String>,
     (ended, still)
 }
 
+/// Removes trace instances of killed captures and watches, and says which, and which are still there.
+pub fn remove_traces_of_the_dead(root: &SysRoot, output: Output) -> (Vec<String>, Vec<String>) {
+    let removed = traces::remove_those_of_the_dead(root).into_iter();
+    let removed: Vec<String> = removed.map(|left| format!("removed: {left}")).collect();
+    let still = traces::left_by_the_dead(root).into_iter().map(|left| {
+        format!("still there: {left}; somebody reads it: end that program, then: fathom restore")
+    });
+    let still: Vec<String> = still.collect();
+    removed.iter().chain(&still).for_each(|text| output.note(text));
+    (removed, still)
+}
+
 /// Where a test ends this process.
 pub fn faults() -> Faults {
     Faults::parse(std::env::var("FATHOM_FAULT").ok().as_deref())
@@ -541,6 +554,7 @@ pub fn utc_offset_s() -> i64 {
 /// Removes what killed runs left behind, and puts back what they left changed; the caller holds the measuring lock.
 pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
     end_programs_of_the_dead(root, output);
+    remove_traces_of_the_dead(root, output);
     tell_of_the_gone(root, state_dir, output);
     let restored = restore_left_behind(root, state_dir, false, output).changes;
     // Where several machines have one store, each would tell of the others at every start.

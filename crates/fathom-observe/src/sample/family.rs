@@ -3,6 +3,7 @@
 use fathom_model::watch::ApplicationSample;
 use fathom_sys::family::{self, Usage};
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::tracing;
 use std::time::{Duration, Instant};
 
 /// Looks in between take at most this share of the time.
@@ -58,7 +59,8 @@ impl Family {
 
     /// What it has used since it began. Ended orphans are taken away.
     pub fn look(&mut self) -> Usage {
-        let own = family::children(&self.root, std::process::id());
+        let mut own = family::children(&self.root, std::process::id());
+        own.retain(|pid| !tracing::is_guardian(&self.root, *pid));
         let mut sum = Usage::default();
         self.processes = 0;
         // The leader is a child until it was waited for.

@@ -1,20 +1,20 @@
 //! How long devices take for each request, from block tracepoints: what the counters, which know means only, cannot tell.
 //!
-//! The tracepoints belong to descriptors of this process and are off when it ends, however it ends. Events of all processors are
+//! The tracepoints are off when this process ends, however it ends. Events of all processors are
 //! put in order of time; those of an interval end with the moment of its counters, so that both tell of the same requests.
 
 use super::layers::Layer;
 use crate::trace::event::{Action, Class, Event, Names};
 use crate::trace::flight::{Done, Flight, Level};
 use crate::trace::layout::{Layout, Layouts};
-use crate::trace::live::{CaptureError, Processors, no_tracefs, open_rings};
+use crate::trace::live::{CaptureError, Processors, no_tracefs, open_recorder, point};
 use fathom_model::watch::{FlowLatency, LatencySample, Sample};
 use fathom_stats::histogram::Histogram;
 use fathom_sys::clock;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::tracefs::Tracefs;
-use fathom_sys::tracing::{Entry, Rings, TracePoint};
+use fathom_sys::tracing::Recorder;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
@@ -35,9 +35,9 @@ const QUEUELESS: [Action; 2] = [Action::Queue, Action::BioComplete];
 /// Latencies of the watched devices.
 pub struct Latency {
     root: SysRoot,
-    /// Those that have rings, and those that have come since.
+    /// Those that are followed, and those that have come since.
     processors: Processors,
-    rings: Rings,
+    recorder: Recorder,
     layouts: Layouts,
     /// By the number that the kernel uses inside.
     devices: BTreeMap<u32, Device>,
@@ -48,11 +48,8 @@ pub struct Latency {
     /// Requests that ended before are in no counter's difference.
     begun_ns: u64,
     interval_ns: u64,
-    /// Of this interval, as the rings say.
-    lost: u64,
-    /// Events that were read since the tracepoints were opened, and those that were passed and never came.
-    read: u64,
-    missing: u64,
+    /// Events that were lost before this interval.
+    lost_before: u64,
 }
 
 /// One device.
@@ -123,11 +120,11 @@ impl Latency {
     /// [`CaptureError`] says what is missing.
     pub fn start(root: &SysRoot, layers: &[Layer], interval_ns: u64) -> Result<Self, CaptureError> {
         let (devices, processors) = (devices(root, layers), Processors::now(root));
-        let (rings, layouts) = open(root, &devices, &processors.online)?;
+        let (recorder, layouts) = open(root, &devices, &processors.online)?;
         Ok(Self {
             root: root.clone(),
             processors,
-            rings,
+            recorder,
             layouts,
             devices,
             names: names(layers),
@@ -135,9 +132,7 @@ impl Latency {
             done: Vec::new(),
             begun_ns: clock::monotonic_ns(),
             interval_ns,
-            lost: 0,
-            read: 0,
-            missing: 0,
+            lost_before: 0,
         })
     }
 
@@ -146,15 +141,18 @@ impl Latency {
         self.begun_ns = at_ns;
     }
 
-    /// Waits so long at the most, and takes in what happens meanwhile.
+    /// Waits so long at the most, and takes in what happens meanwhile when it is much.
     pub fn wait(&mut self, most: Duration) {
-        if self.rings.wait(most).is_err() {
-            std::thread::sleep(most);
+        match self.recorder.wait(most) {
+            Ok(true) => {
+                // Taken before: what one ring gets while another is read belongs to the next round.
+                let until_ns = clock::monotonic_ns().saturating_sub(ORDER_NS);
+                self.drain(false);
+                self.follow(until_ns);
+            }
+            Ok(false) => {}
+            Err(_) => std::thread::sleep(most),
         }
-        // Taken before: what one ring gets while another is read belongs to the next round.
-        let until_ns = clock::monotonic_ns().saturating_sub(ORDER_NS);
-        self.drain();
-        self.follow(until_ns);
     }
 
     /// Puts what ended in the interval into its sample, whose counters were read at that moment. Devices and processors that have come
@@ -164,14 +162,14 @@ impl Latency {
         let settled_ns = at_ns + SETTLE_NS.min(self.interval_ns / 4);
         let left_ns = settled_ns.saturating_sub(clock::monotonic_ns());
         std::thread::sleep(Duration::from_nanos(left_ns));
-        // Counted before: all of these are in the rings by now, or nowhere. Kernels pass over some without a word.
-        let passed = self.rings.passed().unwrap_or(0);
-        self.drain();
+        let Self { processors, recorder, root, .. } = self;
+        let has_new = processors.look(root, |cpu| recorder.follow(cpu));
+        self.drain(true);
         self.follow(at_ns);
-        let missing = passed.saturating_sub(self.read).max(self.missing);
-        if missing > self.missing {
-            self.lost = self.lost.max(missing - self.missing);
-            self.missing = missing;
+        let lost = self.recorder.lost() - self.lost_before;
+        self.lost_before += lost;
+        // Some kernels pass over some without a word.
+        if lost > 0 {
             self.devices.values_mut().for_each(|device| device.flight.forget_before(at_ns));
         }
         for device in self.devices.values_mut() {
@@ -181,8 +179,7 @@ impl Latency {
             device.idle = (its.counts.in_flight == 0).then_some((at_ns, read_ns));
             its.latency = Some(Box::new(told));
         }
-        sample.latency_lost = Some(std::mem::take(&mut self.lost));
-        let has_new = self.processors.look(&self.root);
+        sample.latency_lost = Some(lost);
         if has_new || names(layers) != self.names {
             self.reopen(layers, has_new);
         }
@@ -198,30 +195,23 @@ impl Latency {
         }
         // Out of descriptors: those that were followed still are.
         let opened = open(&self.root, &devices, &self.processors.online);
-        let Ok((rings, layouts)) = opened else { return };
-        (self.rings, self.layouts, self.devices) = (rings, layouts, devices);
-        (self.read, self.missing) = (0, 0);
+        let Ok((recorder, layouts)) = opened else { return };
+        (self.recorder, self.layouts, self.devices) = (recorder, layouts, devices);
+        self.lost_before = 0;
         self.waiting.clear();
     }
 
-    fn drain(&mut self) {
-        let Self { rings, layouts, devices, waiting, lost, read, .. } = self;
+    fn drain(&mut self, counts: bool) {
+        let Self { recorder, layouts, devices, waiting, .. } = self;
         let mut nobody = Names::default();
-        let lost_before = *lost;
-        for ring in 0..rings.count() {
-            rings.drain(ring, &mut |entry| match entry {
-                Entry::Lost(count) => *lost += count,
-                Entry::Sample { time_ns, raw, .. } => {
-                    *read += 1;
-                    let number = layouts.device(raw).filter(|number| devices.contains_key(number));
-                    let event = number.and_then(|_| layouts.read(raw, &mut nobody));
-                    if let (Some(number), Some(event)) = (number, event) {
-                        waiting.push((number, Event { time_ns, ..event }));
-                    }
-                }
-            });
-        }
-        if *lost > lost_before {
+        let told = recorder.take(counts, &mut |_, sample| {
+            let number = layouts.device(sample.raw).filter(|number| devices.contains_key(number));
+            let event = number.and_then(|_| layouts.read(sample.raw, &mut nobody));
+            if let (Some(number), Some(event)) = (number, event) {
+                waiting.push((number, Event { time_ns: sample.time_ns, ..event }));
+            }
+        });
+        if told.is_ok_and(|lost| lost > 0) {
             // Ends may be among what was lost: whatever is in flight could be told as far too long.
             devices.values_mut().for_each(|device| device.flight = flight());
             waiting.clear();
@@ -262,7 +252,7 @@ fn open(
     root: &SysRoot,
     devices: &BTreeMap<u32, Device>,
     processors: &[u32],
-) -> Result<(Rings, Layouts), CaptureError> {
+) -> Result<(Recorder, Layouts), CaptureError> {
     let files = Tracefs::open(root, true).map_err(|error| no_tracefs(&error))?;
     let (mut points, mut layouts) = (Vec::new(), Layouts::default());
     let mut add = |actions: &[Action], level: Level| {
@@ -276,7 +266,7 @@ fn open(
         for action in actions {
             let Ok(format) = files.event("block", action.tracepoint()) else { continue };
             let Some(layout) = Layout::of(*action, &format) else { continue };
-            points.push(TracePoint { id: format.id, filter: filter(&numbers) });
+            points.push(point(*action, format.id, filter(&numbers)));
             layouts.add(format.id, layout.nameless());
             added += 1;
         }
@@ -289,11 +279,11 @@ fn open(
                     CONFIG_EVENT_TRACING)";
         return Err(CaptureError::Missing(text.to_owned()));
     }
-    let rings = open_rings(&points, processors)?;
-    rings.enable().map_err(|error: io::Error| {
+    let mut recorder = open_recorder(&files, &points, processors)?;
+    recorder.start().map_err(|error: io::Error| {
         CaptureError::Missing(format!("switching tracepoints on: {error}"))
     })?;
-    Ok((rings, layouts))
+    Ok((recorder, layouts))
 }
 
 /// Only what is about these devices; all when they are too many.

@@ -4,9 +4,11 @@ use super::event::{Action, Event, Names};
 use super::layout::{Layout, Layouts};
 use fathom_sys::clock;
 use fathom_sys::devno::DevNo;
+use fathom_sys::process::{self, FIRST_PID_NAMESPACE, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::tracefs::Tracefs;
-use fathom_sys::tracing::{Entry, OpenError, Rings, TracePoint};
+use fathom_sys::tracing::{OpenError, Recorder, TracePoint};
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
 use std::time::Duration;
@@ -46,12 +48,7 @@ impl CaptureError {
 const ELSE: &str = "; without them: rates, sizes and times of the device from its counters (fathom watch), and fathom replay and --from on traces \
                     that were made before";
 
-/// Rings of all processors together have at most this, of one at most and at least that.
-const RINGS_BYTES_MAX: usize = 64 << 20;
-const RING_BYTES_MAX: usize = 8 << 20;
-const RING_BYTES_MIN: usize = 128 << 10;
-
-/// How often what came is held against the tracepoints' own counts: asking for one interrupts its processor.
+/// How often what came is held against the kernel's own counts: asking for one may interrupt its processor.
 const COUNT_NS: u64 = 1_000_000_000;
 
 /// What came in the last moment stays for the next round: another processor may still be writing down what was before it.
@@ -59,17 +56,15 @@ const SETTLE_NS: u64 = 2_000_000;
 
 /// Tracepoints that are on until this is dropped or the process ends, however it ends.
 pub struct Capture {
-    rings: Rings,
+    recorder: Recorder,
     layouts: Layouts,
     names: Names,
+    threads: Threads,
     waiting: Vec<Event>,
     /// All tracepoints are on from then on: before that, a beginning may be there without its end.
     from_ns: u64,
     tracepoints: Vec<String>,
-    /// Events that were read from the rings.
-    read: u64,
-    lost: u64,
-    /// When the tracepoints' own counts were last looked at.
+    /// When the kernel's own counts were last looked at.
     counted_ns: u64,
     late: u64,
     last_ns: u64,
@@ -94,7 +89,7 @@ impl Capture {
             let Ok(format) = files.event("block", action.tracepoint()) else { continue };
             let Some(layout) = Layout::of(action, &format) else { continue };
             let filter = filter(watched, format.field("nr_sector").is_some());
-            points.push(TracePoint { id: format.id, filter: CString::new(filter).ok() });
+            points.push(point(action, format.id, CString::new(filter).ok()));
             layouts.add(format.id, layout);
             tracepoints.push(action.tracepoint().to_owned());
         }
@@ -105,23 +100,20 @@ impl Capture {
             return Err(CaptureError::Missing(text.to_owned()));
         }
         let processors = Processors::now(root);
-        let rings = open_rings(&points, &processors.online)?;
+        let recorder = open_recorder(&files, &points, &processors.online)?;
         let start_sector = watched.part.map_or(0, |(start, _)| start);
         let is_own_mount = files.is_own_mount();
-        let (names, waiting) = (Names::default(), Vec::new());
-        let (read, lost, counted_ns, late, last_ns) = (0, 0, clock::monotonic_ns(), 0, 0);
         Ok(Self {
-            rings,
+            recorder,
             layouts,
-            names,
-            waiting,
+            names: Names::default(),
+            threads: Threads::new(root),
+            waiting: Vec::new(),
             from_ns: 0,
             tracepoints,
-            read,
-            lost,
-            counted_ns,
-            late,
-            last_ns,
+            counted_ns: clock::monotonic_ns(),
+            late: 0,
+            last_ns: 0,
             start_sector,
             is_own_mount,
             root: root.clone(),
@@ -134,7 +126,7 @@ impl Capture {
     /// # Errors
     /// Those of the kernel.
     pub fn start(&mut self) -> io::Result<()> {
-        self.rings.enable()?;
+        self.recorder.start()?;
         self.from_ns = clock::monotonic_ns();
         Ok(())
     }
@@ -151,6 +143,12 @@ impl Capture {
         self.is_own_mount
     }
 
+    /// Why events come from rings of perf events instead of a trace instance, where they do.
+    #[must_use]
+    pub fn without_instance(&self) -> Option<String> {
+        self.recorder.without_instance().map(ToString::to_string)
+    }
+
     /// Names of the processes seen.
     #[must_use]
     pub fn names(&self) -> &Names {
@@ -160,7 +158,7 @@ impl Capture {
     /// Events that found no room in the rings by now.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.recorder.lost()
     }
 
     /// Events that came after later ones had been handed on.
@@ -169,33 +167,36 @@ impl Capture {
         self.late
     }
 
-    /// Processors that came online since the rings were opened, by number: what happened on them is in none of the rings.
+    /// Processors that came online since it was opened, by number, of which nothing is recorded.
     #[must_use]
     pub fn came_online(&self) -> &[u32] {
         &self.processors.came
     }
 
-    /// Waits for a while, or until there is much to read, and hands on what is certain, in order of time.
+    /// Waits for a while, or until there is much to read; whether there may be.
     ///
     /// # Errors
-    /// Those of waiting, and those of `take`.
+    /// Those of waiting.
+    pub fn wait(&mut self, time: Duration) -> io::Result<bool> {
+        self.recorder.wait(time)
+    }
+
+    /// Hands on what is certain by now, in order of time.
+    ///
+    /// # Errors
+    /// Those of reading, and those of `take`.
     pub fn round(
         &mut self,
-        wait: Duration,
         take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.rings.wait(wait)?;
         let now_ns = clock::monotonic_ns();
         let is_due = now_ns.saturating_sub(self.counted_ns) >= COUNT_NS;
-        // Counted before: all of these are in the rings by now, or nowhere.
-        let passed = if is_due { self.rings.passed()? } else { 0 };
-        self.drain();
-        keep(&mut self.waiting, self.from_ns, u64::MAX);
         if is_due {
-            (self.counted_ns, self.lost) =
-                (now_ns, self.lost.max(passed.saturating_sub(self.read)));
-            self.processors.look(&self.root);
+            self.counted_ns = now_ns;
+            self.look();
         }
+        self.drain(is_due)?;
+        keep(&mut self.waiting, self.from_ns, u64::MAX);
         self.hand_on(now_ns.saturating_sub(SETTLE_NS), take)
     }
 
@@ -208,32 +209,33 @@ impl Capture {
         take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
     ) -> io::Result<()> {
         let until_ns = clock::monotonic_ns();
-        self.rings.disable()?;
-        self.drain();
+        self.recorder.stop()?;
+        self.look();
+        // A ring of perf events says what it had no room for with the next event that finds some: what was lost last it never says.
+        self.drain(true)?;
         keep(&mut self.waiting, self.from_ns, until_ns);
-        // A ring says what it had no room for with the next event that finds some: what was lost last it never says.
-        let passed = self.rings.passed()?;
-        self.lost = self.lost.max(passed.saturating_sub(self.read));
-        self.processors.look(&self.root);
         self.hand_on(u64::MAX, take)
     }
 
-    fn drain(&mut self) {
-        let Self { rings, layouts, names, waiting, read, lost, .. } = self;
-        for ring in 0..rings.count() {
-            let cpu = rings.cpu(ring);
-            rings.drain(ring, &mut |entry| match entry {
-                Entry::Lost(count) => *lost += count,
-                Entry::Sample { time_ns, process, raw } => {
-                    *read += 1;
-                    if let Some(mut event) = layouts.read(raw, names) {
-                        (event.time_ns, event.process) = (time_ns, process);
-                        event.cpu = cpu as u16;
-                        waiting.push(event);
-                    }
-                }
-            });
-        }
+    fn look(&mut self) {
+        let Self { processors, recorder, root, .. } = self;
+        processors.look(root, |cpu| recorder.follow(cpu));
+    }
+
+    fn drain(&mut self, counts: bool) -> io::Result<()> {
+        let Self { recorder, layouts, names, waiting, threads, .. } = self;
+        let tells_threads = recorder.tells_threads();
+        recorder.take(counts, &mut |cpu, sample| {
+            let Some(mut event) = layouts.read(sample.raw, names) else { return };
+            event.time_ns = sample.time_ns;
+            event.process = sample.process;
+            if tells_threads {
+                event.process = threads.process(sample.process);
+            }
+            event.cpu = cpu as u16;
+            waiting.push(event);
+        })?;
+        Ok(())
     }
 
     fn hand_on(
@@ -273,22 +275,17 @@ fn filter(watched: Watched, has_count: bool) -> String {
     format!("dev == {device} && ({inside}{flush})")
 }
 
-pub(crate) fn open_rings(points: &[TracePoint], cpus: &[u32]) -> Result<Rings, CaptureError> {
-    let share = RINGS_BYTES_MAX / cpus.len().max(1);
-    let mut ring_bytes = share.clamp(RING_BYTES_MIN, RING_BYTES_MAX);
-    ring_bytes = 1 << ring_bytes.ilog2();
-    loop {
-        match Rings::open(points, cpus, ring_bytes) {
-            Ok(rings) => return Ok(rings),
-            // The limit of locked memory, or no such memory left.
-            Err(error) if may_be_smaller(&error) && ring_bytes > RING_BYTES_MIN => ring_bytes /= 2,
-            Err(error) => return Err(no_rings(&error)),
-        }
-    }
+/// The tracepoint of an action.
+pub(crate) fn point(action: Action, id: u32, filter: Option<CString>) -> TracePoint {
+    TracePoint { id, name: format!("block/{}", action.tracepoint()), filter }
 }
 
-fn may_be_smaller(error: &OpenError) -> bool {
-    error.what == "making rings for traces" && matches!(error.source.raw_os_error(), Some(1 | 12))
+pub(crate) fn open_recorder(
+    files: &Tracefs,
+    points: &[TracePoint],
+    cpus: &[u32],
+) -> Result<Recorder, CaptureError> {
+    Recorder::open(files, points, cpus).map_err(|error| no_rings(&error))
 }
 
 pub(crate) fn no_tracefs(error: &io::Error) -> CaptureError {
@@ -318,8 +315,8 @@ fn no_rings(error: &OpenError) -> CaptureError {
     }
 }
 
-/// The processors that run, and those that came since rings were opened for all of them. One that goes takes its tracepoints along, and
-/// is a new one when it comes back.
+/// The processors that run, and those that came since the first look and are not followed. One that goes takes rings of perf events along,
+/// and is a new one when it comes back.
 #[derive(Debug, Default)]
 pub(crate) struct Processors {
     /// At the last look.
@@ -333,16 +330,57 @@ impl Processors {
         Self { online: online_cpus(root), came: Vec::new() }
     }
 
-    /// Looks again. True when some have come since the last time.
-    pub(crate) fn look(&mut self, root: &SysRoot) -> bool {
+    /// Looks again. True when some have come since the last time that cannot be followed.
+    pub(crate) fn look(&mut self, root: &SysRoot, mut follow: impl FnMut(u32) -> bool) -> bool {
         let now = online_cpus(root);
         let before = std::mem::replace(&mut self.online, now);
-        let new: Vec<u32> =
-            self.online.iter().copied().filter(|cpu| !before.contains(cpu)).collect();
+        let is_new = |cpu: &u32| !before.contains(cpu) && !follow(*cpu);
+        let new: Vec<u32> = self.online.iter().copied().filter(is_new).collect();
         self.came.extend(&new);
         self.came.sort_unstable();
         self.came.dedup();
         !new.is_empty()
+    }
+}
+
+/// The processes of threads, as far as they were seen. Trace instances tell threads.
+struct Threads {
+    root: SysRoot,
+    /// In a namespace of its own this process has other numbers for them than the kernel.
+    has_other_numbers: bool,
+    /// The last one of some numbers: a look into the larger table costs more than all else of an event.
+    last: [(u32, u32); Self::LAST],
+    processes: HashMap<u32, u32>,
+}
+
+impl Threads {
+    /// A power of two.
+    const LAST: usize = 256;
+    /// More than that are asked for anew.
+    const KNOWN_MAX: usize = 1 << 16;
+
+    fn new(root: &SysRoot) -> Self {
+        let namespace = ProcessIdentity::current(root).map(|own| own.pid_namespace);
+        let has_other_numbers = namespace.is_some_and(|namespace| namespace != FIRST_PID_NAMESPACE);
+        let (last, processes) = ([(0, 0); Self::LAST], HashMap::new());
+        Self { root: root.clone(), has_other_numbers, last, processes }
+    }
+
+    /// The process of a thread; its own number where that cannot be told, as of one that has ended.
+    fn process(&mut self, thread: u32) -> u32 {
+        if self.has_other_numbers {
+            return thread;
+        }
+        let last = &mut self.last[thread as usize % Self::LAST];
+        if last.0 != thread {
+            if self.processes.len() >= Self::KNOWN_MAX {
+                self.processes.clear();
+            }
+            let root = &self.root;
+            let of = |thread| process::of_thread(root, thread).unwrap_or(thread);
+            *last = (thread, *self.processes.entry(thread).or_insert_with(|| of(thread)));
+        }
+        last.1
     }
 }
 
@@ -380,6 +418,24 @@ mod tests {
     }
 
     #[test]
+    fn threads_are_told_as_their_processes() {
+        let tree = Tree::new();
+        let status = |thread: u32, process: u32| {
+            tree.put(
+                format!("proc/{thread}/status"),
+                format!("Name:\tx\nTgid:\t{process}\nPid:\t{thread}\n"),
+            );
+        };
+        status(300, 300);
+        status(301, 300);
+        // In the place of another one.
+        status(301 + 256, 557);
+        let mut threads = Threads::new(&tree.root());
+        let told = [300, 301, 557, 301, 9, 0].map(|thread| threads.process(thread));
+        assert_eq!(told, [300, 300, 557, 300, 9, 0]);
+    }
+
+    #[test]
     fn processors_that_come_are_told_and_those_that_go_are_not() {
         let tree = Tree::new();
         let online = |list: &str| tree.put("sys/devices/system/cpu/online", format!("{list}\n"));
@@ -388,14 +444,16 @@ mod tests {
         assert_eq!(processors.online, [0, 1, 4]);
         let mut look = |list: &str| {
             online(list);
-            (processors.look(&tree.root()), processors.came.clone())
+            (processors.look(&tree.root(), |cpu| cpu == 3), processors.came.clone())
         };
         assert_eq!(look("0-1,4"), (false, vec![]));
         assert_eq!(look("0-1"), (false, vec![]));
         // Its tracepoints went with it.
         assert_eq!(look("0-1,4"), (true, vec![4]));
-        assert_eq!(look("0-4"), (true, vec![2, 3, 4]));
-        assert_eq!(look("0-4"), (false, vec![2, 3, 4]));
+        // One that can be followed is none of them.
+        assert_eq!(look("0-4"), (true, vec![2, 4]));
+        assert_eq!(look("0-2,4"), (false, vec![2, 4]));
+        assert_eq!(look("0-4"), (false, vec![2, 4]));
         let none = Processors::now(&Tree::new().root());
         assert_eq!(none.online, [0], "where that cannot be read");
     }

@@ -123,7 +123,7 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
             lost.advise(
             "write the trace to a faster or another disk (-o), and leave the reader a processor: the kernel's rings were full",
         ).advise(
-            "where the rings had room, the kernel itself writes some events down nowhere: Linux 6.18.44 those of interrupts of an idle processor",
+            "where they were rings of perf events (capture-perf-rings), kernels write some events down nowhere: Linux 6.18.44 those of interrupts of an idle processor",
         )
         });
     }

@@ -12,6 +12,7 @@ use crate::args::watch::Watch;
 use crate::args::{Capture, Common};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::session;
 use fathom_base::units::{format_ns, format_size, parse_duration_ns};
 use fathom_model::capture::CaptureRecord;
 use fathom_model::record::{Ending, Record, RunKind};
@@ -50,7 +51,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
         None => {
             let word = args.device.as_deref().unwrap_or_default();
             let device = device::find(&root, word).map_err(|e| CommandError::usage(output, &e))?;
-            let capture = match LiveCapture::open(&root, device.watched) {
+            let capture = match open(&root, output, &device) {
                 Ok(capture) => capture,
                 Err(CaptureError::Denied(text) | CaptureError::Missing(text)) => {
                     let error = CommandError::report_as(output, &text, Exit::Missing);
@@ -110,6 +111,16 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
         "exit_code": exit.code(),
     });
     finish(output, &text, &result, exit)
+}
+
+/// Prepares a capture, which nothing that is left of killed ones disturbs.
+fn open(
+    root: &SysRoot,
+    output: Output,
+    device: &device::Device,
+) -> Result<LiveCapture, CaptureError> {
+    session::remove_traces_of_the_dead(root, output);
+    LiveCapture::open(root, device.watched)
 }
 
 /// What was captured, as it is told from others. What a trace was made of may be another machine's.

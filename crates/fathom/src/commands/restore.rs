@@ -9,6 +9,7 @@ use fathom_guard::{MeasuringLock, leftovers};
 use fathom_lab::restore::{self, Outcome, Report};
 use fathom_sys::program_marks;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::tracing::left as traces;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -24,6 +25,7 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     let _lock = MeasuringLock::acquire(&root)
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
     let (ended, still) = session::end_programs_of_the_dead(&root, output);
+    let (traces_removed, traces_still) = session::remove_traces_of_the_dead(&root, output);
     session::tell_of_the_gone(&root, &state_dir, output);
     let done = session::restore_left_behind(&root, &state_dir, args.force, output);
     session::forget_the_removed(&root, &state_dir, output);
@@ -43,13 +45,18 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     if !still.is_empty() {
         text += "Programs still run; what helps is said above.\n";
     }
+    if !traces_still.is_empty() {
+        text += "Trace instances are still there; what helps is said above.\n";
+    }
     output.text(&text)?;
-    let of_programs = if still.is_empty() { Exit::Done } else { Exit::TargetIo };
+    let is_all = still.is_empty() && traces_still.is_empty();
+    let of_programs = if is_all { Exit::Done } else { Exit::TargetIo };
     let exit = exit_of(&done).max(of_programs);
     let lines: Vec<String> = done.changes.iter().map(ToString::to_string).collect();
     let files: Vec<String> = done.files.iter().map(ToString::to_string).collect();
     let result = serde_json::json!({
-        "reports": lines, "files": files, "ended": ended, "programs": still, "exit_code": exit.code()
+        "reports": lines, "files": files, "ended": ended, "programs": still, "traces_removed": traces_removed,
+        "traces": traces_still, "exit_code": exit.code()
     });
     output.json("result", &result)?;
     Ok(exit)
@@ -73,7 +80,10 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
         .map(|path| path.display().to_string())
         .collect();
     files.iter().for_each(|path| text += &format!("{path}  test files, left behind\n"));
-    if pending.is_empty() && left.is_empty() && files.is_empty() {
+    let traces: Vec<String> =
+        traces::left_by_the_dead(root).iter().map(ToString::to_string).collect();
+    traces.iter().for_each(|left| text += &format!("still records: {left}\n"));
+    if [left.len(), traces.len(), files.len(), pending.len()] == [0; 4] {
         text += "Nothing is left changed.\n";
     }
     output.text(&text)?;
@@ -81,7 +91,9 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
         .iter()
         .map(|c| serde_json::json!({ "run": c.run_id, "what": c.what, "is_running": c.is_running }))
         .collect();
-    let result = serde_json::json!({ "pending": lines, "programs": left, "files": files });
+    let result = serde_json::json!({
+        "pending": lines, "programs": left, "traces": traces, "files": files
+    });
     output.json("result", &result)?;
     Ok(Exit::Done)
 }

@@ -12,6 +12,7 @@ use crate::args::Common;
 use crate::args::watch::Watch as Args;
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::session;
 use application::Application;
 use fathom_base::units::parse_duration_ns;
 use fathom_model::watch::Sample;
@@ -228,6 +229,7 @@ fn wait(
 
 /// Latencies of single requests; without the right to trace everything else is watched all the same.
 fn latency(output: Output, root: &SysRoot, watcher: &Watcher, interval_ns: u64) -> Option<Latency> {
+    session::remove_traces_of_the_dead(root, output);
     match Latency::start(root, watcher.layers(), interval_ns) {
         Ok(latency) => Some(latency),
         Err(error) => {

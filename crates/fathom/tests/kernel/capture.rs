@@ -1,5 +1,6 @@
 //! What a device was asked for: captured beside a load whose figures are known, replayed, and never left switched on.
 
+use crate::capture_instance::Instances;
 use crate::cli::{Kept, Running, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
 use crate::gone::Passing;
 use fathom_model::capture::CaptureRecord;
@@ -12,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
@@ -213,13 +214,12 @@ fn class<'v>(capture: &'v Value, word: &str) -> &'v Value {
     classes.iter().find(|class| class["class"] == word).unwrap_or_else(|| panic!("{classes:?}"))
 }
 
-/// The tracepoints are those of descriptors: nothing is enabled in the tracing files, no instance is made, and no process
-/// that is gone holds any.
+/// Nothing is enabled in the tracing files of the machine, and the instance that all is enabled in goes with its process.
 fn killed() {
     let sandbox = Sandbox::new();
     let device = LoopDevice::new(16 * MIB).unwrap();
     let trace = sandbox.dir().join("t");
-    let (before, tracepoints_before) = (switched_on(), tracepoints_of_all());
+    let (before, instances) = (switched_on(), Instances::new());
     let words = ["--quiet", "capture", p(device.path()), "--time=10m", "-o", p(&trace)];
     let mut child = Kept(sandbox.command(&words).stdout(Stdio::null()).spawn().unwrap());
     wait_until("tracepoints are open", || tracepoints_of(child.0.id()) > 0);
@@ -229,8 +229,8 @@ fn killed() {
     wait_until("a block is in the file", || {
         fs::metadata(&trace).is_ok_and(|meta| meta.len() > 50_000)
     });
-    assert_eq!(switched_on(), before, "nothing is switched on in the tracing files");
-    assert!(tracepoints_of_all() > tracepoints_before);
+    assert_eq!(switched_on(), before, "nothing is switched on for all");
+    assert_eq!(instances.of(child.0.id()).len(), 1);
     // It has nothing in flight that it could wait for.
     let second = sandbox.dir().join("second");
     let other = ["capture", p(device.path()), "--time=10m", "-o", p(&second)];
@@ -242,8 +242,8 @@ fn killed() {
     stopped.wait_for_words("stopping (a second signal ends at once)");
     assert_eq!(stopped.finish().code, 130);
     child.kill();
+    instances.are_gone(child.0.id(), Instant::now());
     assert_eq!(switched_on(), before);
-    assert_eq!(tracepoints_of_all(), tracepoints_before, "somebody holds its tracepoints");
     // What is whole of the trace is read, and its end is missed.
     let done = sandbox.json(&["capture", "--from", p(&trace)], &[1]);
     let result = done.result();
@@ -252,30 +252,21 @@ fn killed() {
     assert!(found.iter().any(|finding| finding["id"] == "capture-cut-off"), "{found:?}");
 }
 
-/// Descriptors of perf events that a process holds.
+/// Rings of tracepoints that a process has open, whichever kind they are of.
 pub fn tracepoints_of(pid: u32) -> usize {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    links.filter(|link| link.to_string_lossy().contains("perf_event")).count()
+    let is_ring = |link: &str| link.contains("perf_event") || link.ends_with("/trace_pipe_raw");
+    links.filter(|link| is_ring(&link.to_string_lossy())).count()
 }
 
-/// Those that any process holds.
-pub fn tracepoints_of_all() -> usize {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.map(tracepoints_of).sum()
-}
-
-/// What the tracing files say of block tracepoints, and all instances, where they are mounted.
+/// What the tracing files say of block tracepoints for all, where they are mounted.
 pub fn switched_on() -> Vec<String> {
-    let root = Path::new("/sys/kernel/tracing");
-    let mut found = Vec::new();
-    for place in ["events/block", "instances"] {
-        for entry in fs::read_dir(root.join(place)).into_iter().flatten().flatten() {
-            let is_on = fs::read_to_string(entry.path().join("enable")).unwrap_or_default();
-            found.push(format!("{} {}", entry.path().display(), is_on.trim()));
-        }
-    }
+    let entries = fs::read_dir("/sys/kernel/tracing/events/block").into_iter().flatten().flatten();
+    let is_on = |path: &Path| fs::read_to_string(path.join("enable")).unwrap_or_default();
+    let paths = entries.map(|entry| entry.path());
+    let mut found: Vec<String> =
+        paths.map(|path| format!("{} {}", path.display(), is_on(&path).trim())).collect();
     found.sort();
     found
 }
@@ -319,7 +310,7 @@ fn refused() {
 }
 
 /// A shell command that reads some of a device.
-fn reads_of(device: &LoopDevice, count: u32) -> String {
+pub fn reads_of(device: &LoopDevice, count: u32) -> String {
     let device = p(device.path());
     format!("dd if={device} of=/dev/null bs=4k count={count} iflag=direct status=none")
 }

@@ -219,8 +219,9 @@ impl Done {
     pub fn is_refusal(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
         assert_eq!(self.stdout, "", "a refusal prints no result: {self:?}");
-        // What a fathom killed by another test, at the same time, had started is ended by the next one, which says so.
-        let is_of_others = |line: &&str| line.starts_with("ended: ");
+        // What a fathom killed by another test, at the same time, had left is taken away by the next one, which says so.
+        let is_of_others =
+            |line: &&str| line.starts_with("ended: ") || line.starts_with("removed: trace ");
         let said: String = self.stderr.split_inclusive('\n').skip_while(is_of_others).collect();
         let message = said.strip_prefix("fathom: ");
         let message = message.unwrap_or_else(|| panic!("nothing but the error: {self:?}"));

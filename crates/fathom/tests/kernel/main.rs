@@ -7,6 +7,7 @@ mod bad_input;
 mod browser;
 mod capture;
 mod capture_events;
+mod capture_instance;
 mod check;
 mod check_fixes;
 mod check_geometry;
@@ -79,6 +80,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(findings::trials());
     trials.extend(capture::trials());
     trials.extend(capture_events::trials());
+    trials.extend(capture_instance::trials());
     trials.extend(replay::trials());
     trials.extend(fsop::trials());
     trials.extend(limits_priority::trials());

@@ -124,6 +124,7 @@ pub fn take(
         session::end_programs_of_the_dead(wish.root, output);
     }
     say_what_is_done(output, wish, &capture, is_on_it);
+    let without_instance = capture.without_instance();
     let over = match record(stop, wish, capture, (sink, room)) {
         Ok(over) => over,
         Err(Failed::Start(error)) => {
@@ -135,6 +136,7 @@ pub fn take(
     };
     let mut taken = characterise(output, wish, &over)?;
     taken.record.stacks = standing::again(wish.root, stacks);
+    taken.findings.extend(without_instance.map(|why| by_perf_rings(&why)));
     Ok(taken)
 }
 
@@ -267,12 +269,16 @@ fn rounds(
         loop {
             let left = Duration::from_nanos(round_until_ns.saturating_sub(clock::monotonic_ns()));
             let wait = if beside.program.is_some() { COMMAND_ROUND.min(left) } else { left };
+            let is_full = capture.wait(wait)?;
             let mut keep = |event: &Event, _: &Names| {
                 come.push(*event);
                 Ok(())
             };
-            capture.round(wait, &mut keep)?;
-            if wait == left || beside.has_ended() {
+            let is_over = wait == left || beside.has_ended();
+            if is_full || is_over {
+                capture.round(&mut keep)?;
+            }
+            if is_over {
                 break;
             }
         }
@@ -410,6 +416,15 @@ fn device_went(wish: &Wish<'_>, over: &Over) -> Option<Finding> {
         ),
         _ => finding.advise("look at dmesg, and capture again when it stays"),
     })
+}
+
+/// The other way is taken where it has to be.
+fn by_perf_rings(why: &str) -> Finding {
+    let text =
+        format!("events come from rings of perf events: there can be no trace instance ({why})");
+    let advice = "some kernels leave out there what happens in interrupts of an idle processor; what is missing is counted as lost. A trace \
+                  instance needs root, tracing files that may be written, and a kernel that is not locked down";
+    Finding::new("capture-perf-rings", Severity::Note, text).advise(advice)
 }
 
 /// Why it ended before its time, other than by a signal.

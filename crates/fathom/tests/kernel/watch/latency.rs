@@ -1,12 +1,14 @@
 //! `fathom watch --latency`: every request is told by itself, the counts are those of the counters, and nothing is left switched on.
 
-use crate::capture::{switched_on, tracepoints_of, tracepoints_of_all};
+use crate::capture::{switched_on, tracepoints_of};
+use crate::capture_instance::Instances;
 use crate::cli::{Done, Kept, MIB, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Tool};
 use fathom_testkit::{Capability, LoopDevice, Scratch, Trial, Zram, kernel_test};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Instant;
 
 pub fn trials() -> Vec<Trial> {
     let needs = [FathomBinary, LoopDevices, Tool("fio")];
@@ -131,14 +133,15 @@ fn agrees(path: &Path, from_arrival: bool) {
 fn killed() {
     let sandbox = Sandbox::new();
     let device = LoopDevice::new(16 * MIB).unwrap();
-    let (before, all_before) = (switched_on(), tracepoints_of_all());
+    let (before, instances) = (switched_on(), Instances::new());
     let words = ["watch", &device.name(), "--latency"];
     let mut child = Kept(sandbox.command(&words).stdout(Stdio::null()).spawn().unwrap());
     wait_until("tracepoints are open", || tracepoints_of(child.0.id()) > 0);
-    assert_eq!(switched_on(), before, "nothing is switched on in the tracing files");
+    assert_eq!(switched_on(), before, "nothing is switched on for all");
+    assert_eq!(instances.of(child.0.id()).len(), 1);
     child.kill();
+    instances.are_gone(child.0.id(), Instant::now());
     assert_eq!(switched_on(), before);
-    assert_eq!(tracepoints_of_all(), all_before, "somebody holds its tracepoints");
 }
 
 /// Who may not trace is told what is missing, and gets the rest.

@@ -1,12 +1,12 @@
-//! Tracepoints of the kernel, read from one ring for each processor.
+//! Tracepoints read from a ring of perf events for each processor.
 //!
 //! The tracepoints are on as long as their descriptors are open: whatever ends this process, SIGKILL included, switches them off.
 //! The kernel writes records into memory that is shared with this process, so that reading costs no system call but the wait.
 
+use super::{Entry, OpenError, Sample, TracePoint};
 use crate::hostinfo::page_bytes;
 use crate::tracefs::owned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -46,6 +46,8 @@ const FLAG_DISABLED: u64 = 1;
 const FLAG_WATERMARK: u64 = 1 << 14;
 const FLAG_CLOCK: u64 = 1 << 25;
 const OPEN_CLOEXEC: libc::c_ulong = 8;
+/// The step that takes the memory.
+const MAKING: &str = "making rings for traces";
 const IOC_ENABLE: u32 = 0x2400;
 const IOC_DISABLE: u32 = 0x2401;
 const IOC_SET_OUTPUT: u32 = 0x2405;
@@ -58,42 +60,8 @@ const RECORD_SAMPLE: u32 = 9;
 /// Header, process, thread, time, length.
 const SAMPLE_HEAD_BYTES: usize = 28;
 
-/// A tracepoint that is to be recorded.
-#[derive(Debug, Clone)]
-pub struct TracePoint {
-    /// Its number.
-    pub id: u32,
-    /// A condition on its fields, such as `dev == 7340032`; all when none.
-    pub filter: Option<CString>,
-}
-
-/// What a ring holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry<'a> {
-    /// A tracepoint was passed.
-    Sample {
-        /// When, by `CLOCK_MONOTONIC`.
-        time_ns: u64,
-        /// The process that passed it; 0 for the kernel's idle one.
-        process: u32,
-        /// Its record, as its format describes it.
-        raw: &'a [u8],
-    },
-    /// So many records found no room.
-    Lost(u64),
-}
-
-/// Why recording cannot begin.
-#[derive(Debug)]
-pub struct OpenError {
-    /// The step.
-    pub what: &'static str,
-    /// The error.
-    pub source: io::Error,
-}
-
 /// The rings of some processors.
-pub struct Rings {
+pub(super) struct Rings {
     rings: Vec<Ring>,
     scratch: Vec<u8>,
 }
@@ -112,7 +80,11 @@ impl Rings {
     ///
     /// # Errors
     /// EACCES and EPERM for who may not trace; EPERM and ENOMEM also for rings that are too large.
-    pub fn open(points: &[TracePoint], cpus: &[u32], ring_bytes: usize) -> Result<Self, OpenError> {
+    pub(super) fn open(
+        points: &[TracePoint],
+        cpus: &[u32],
+        ring_bytes: usize,
+    ) -> Result<Self, OpenError> {
         let mut rings = Vec::with_capacity(cpus.len());
         for cpu in cpus {
             match Ring::open(points, *cpu, ring_bytes) {
@@ -133,7 +105,7 @@ impl Rings {
     ///
     /// # Errors
     /// Those of the ioctl.
-    pub fn enable(&self) -> io::Result<()> {
+    pub(super) fn enable(&self) -> io::Result<()> {
         self.all(IOC_ENABLE)
     }
 
@@ -141,7 +113,7 @@ impl Rings {
     ///
     /// # Errors
     /// Those of the ioctl.
-    pub fn disable(&self) -> io::Result<()> {
+    pub(super) fn disable(&self) -> io::Result<()> {
         self.all(IOC_DISABLE)
     }
 
@@ -154,49 +126,53 @@ impl Rings {
     ///
     /// # Errors
     /// Those of read(2).
-    pub fn passed(&self) -> io::Result<u64> {
+    pub(super) fn passed(&self) -> io::Result<u64> {
         let events = self.rings.iter().flat_map(|ring| &ring.events);
         events.map(passed).sum()
     }
 
-    /// Waits until a quarter of a ring is full, at most for `time`.
+    /// Waits until a quarter of a ring is full, at most for `time`; whether one is.
     ///
     /// # Errors
     /// Those of poll(2).
-    pub fn wait(&self, time: Duration) -> io::Result<()> {
-        let mut fds = Vec::with_capacity(self.rings.len());
-        for ring in &self.rings {
-            fds.extend(ring.events.first().map(|event| PollFd::new(event, PollFlags::IN)));
+    pub(super) fn wait(&self, time: Duration) -> io::Result<bool> {
+        wait_for(self.rings.iter().filter_map(|ring| ring.events.first()), time)
+    }
+
+    /// Takes all that is in them, each processor's in its order.
+    pub(super) fn drain(&mut self, take: &mut impl FnMut(u32, Entry<'_>)) {
+        let Self { rings, scratch } = self;
+        for Ring { cpu, map, .. } in rings {
+            map.drain(scratch, &mut |entry| take(*cpu, entry));
         }
-        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-        match poll(&mut fds, Some(&time)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
     }
+}
 
-    /// How many rings there are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.rings.len()
+impl OpenError {
+    /// The limit of locked memory, or no such memory left.
+    pub(super) fn is_of_memory(&self) -> bool {
+        self.what == MAKING
+            && matches!(self.source.raw_os_error(), Some(libc::EPERM | libc::ENOMEM))
     }
+}
 
-    /// The processor of a ring.
-    #[must_use]
-    pub fn cpu(&self, ring: usize) -> u32 {
-        self.rings[ring].cpu
-    }
-
-    /// Takes all that is in one ring, in its order.
-    pub fn drain(&mut self, ring: usize, take: &mut impl FnMut(Entry<'_>)) {
-        let scratch = &mut self.scratch;
-        self.rings[ring].map.drain(scratch, take);
+/// Waits at most for `time` until one of these has something to read, and whether one has.
+pub(super) fn wait_for<'f>(
+    files: impl Iterator<Item = &'f OwnedFd>,
+    time: Duration,
+) -> io::Result<bool> {
+    let mut fds: Vec<PollFd<'_>> = files.map(|file| PollFd::new(file, PollFlags::IN)).collect();
+    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    match poll(&mut fds, Some(&time)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
 impl Ring {
     fn open(points: &[TracePoint], cpu: u32, ring_bytes: usize) -> Result<Self, OpenError> {
-        let failed = |what| move |source| OpenError { what, source };
+        let failed = OpenError::at;
         let mut events: Vec<OwnedFd> = Vec::with_capacity(points.len());
         let mut map = None;
         for point in points {
@@ -208,12 +184,7 @@ impl Ring {
                     .map_err(failed("filtering tracepoints by device"))?;
             }
             match events.first() {
-                None => {
-                    map = Some(
-                        Shared::new(&event, ring_bytes)
-                            .map_err(failed("making rings for traces"))?,
-                    )
-                }
+                None => map = Some(Shared::new(&event, ring_bytes).map_err(failed(MAKING))?),
                 Some(first) => {
                     ioctl(&event, IOC_SET_OUTPUT, first.as_raw_fd() as usize)
                         .map_err(failed("joining tracepoints in a ring"))?;
@@ -356,7 +327,7 @@ fn decode(kind: u32, record: &[u8], take: &mut impl FnMut(Entry<'_>)) {
             let end = SAMPLE_HEAD_BYTES + u32_at(record, 24) as usize;
             // A sample without its record is one that is lost.
             take(match record.get(SAMPLE_HEAD_BYTES..end) {
-                Some(raw) => Entry::Sample { time_ns, process, raw },
+                Some(raw) => Entry::Sample(Sample { time_ns, process, raw }),
                 None => Entry::Lost(1),
             });
         }
@@ -390,7 +361,7 @@ mod tests {
         record.extend_from_slice(b"abc.");
         let mut found = Vec::new();
         decode(RECORD_SAMPLE, &record, &mut |entry| {
-            if let Entry::Sample { time_ns, process, raw } = entry {
+            if let Entry::Sample(Sample { time_ns, process, raw }) = entry {
                 found.push((time_ns, process, raw.to_vec()));
             }
         });
@@ -400,7 +371,7 @@ mod tests {
             let mut lost = 0;
             decode(kind, record, &mut |entry| match entry {
                 Entry::Lost(count) => lost += count,
-                Entry::Sample { .. } => panic!("nothing is in it"),
+                Entry::Sample(_) => panic!("nothing is in it"),
             });
             lost
         };
@@ -451,7 +422,7 @@ mod tests {
             let mut lost = 0;
             let mut take = |entry: Entry<'_>| match entry {
                 Entry::Lost(count) => lost += count,
-                Entry::Sample { .. } => panic!("nothing is in it"),
+                Entry::Sample(_) => panic!("nothing is in it"),
             };
             // The second time there is nothing left.
             ring.drain(&mut Vec::new(), &mut take);

@@ -1,0 +1,359 @@
+//! The trace instances of captures: every end of every request is in them, on every processor, and nothing is left of them however
+//! fathom ends.
+
+use crate::capture::reads_of;
+use crate::cli::{Kept, Running, Sandbox, p, wait_until};
+use fathom_observe::trace::event::{Action, Class, Event};
+use fathom_observe::trace::open::Source;
+use fathom_sys::family;
+use fathom_sys::process::ProcessIdentity;
+use fathom_sys::sysroot::SysRoot;
+use fathom_sys::tracefs::Tracefs;
+use fathom_sys::tracing;
+use fathom_testkit::Capability::{self, FathomBinary, LoopDevices, Tool};
+use fathom_testkit::{Judged, LoopDevice, Trial, Zram, kernel_test};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+
+pub fn trials() -> Vec<Trial> {
+    let needs = [FathomBinary, LoopDevices];
+    let zram = [FathomBinary, Capability::Zram];
+    vec![
+        kernel_test("capture_has_every_end_of_a_disk", &needs[..1], every_end),
+        kernel_test(
+            "capture_has_every_processor",
+            &[FathomBinary, Capability::Zram, Tool("taskset")],
+            every_processor,
+        ),
+        kernel_test(
+            "captures_of_two_devices_at_once",
+            &[FathomBinary, LoopDevices, Capability::Zram],
+            two_at_once,
+        ),
+        kernel_test("capture_leaves_no_instance", &needs, leaves_nothing),
+        kernel_test(
+            "capture_removes_instances_of_the_dead_alone",
+            &needs,
+            removes_those_of_the_dead,
+        ),
+        kernel_test(
+            "capture_without_instances",
+            &[zram[0], zram[1], Tool("unshare")],
+            without_instances,
+        ),
+    ]
+}
+
+/// All trace instances of the machine.
+pub struct Instances {
+    files: Tracefs,
+    dir: OwnedFd,
+}
+
+impl Instances {
+    pub fn new() -> Self {
+        let files = Tracefs::open(&SysRoot::live(), true).unwrap();
+        let dir = files.instances().unwrap();
+        Self { files, dir }
+    }
+
+    /// Those that a fathom has made.
+    pub fn of(&self, pid: u32) -> Vec<String> {
+        let mut names = self.files.instance_names();
+        names.retain(|name| name.starts_with(&format!("fathom-{pid}-")));
+        names
+    }
+
+    /// True when a fathom has one that is switched on.
+    pub fn records(&self, pid: u32) -> bool {
+        let is_on = |name: &String| {
+            let switch = fs::read_to_string(self.path(name).join("tracing_on"));
+            switch.is_ok_and(|text| text.trim() == "1")
+        };
+        self.of(pid).iter().any(is_on)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        format!("/proc/self/fd/{}/{name}", self.dir.as_raw_fd()).into()
+    }
+
+    /// Waits until a fathom that was ended at that moment has none.
+    #[track_caller]
+    pub fn are_gone(&self, pid: u32, since: Instant) {
+        while !self.of(pid).is_empty() {
+            assert!(since.elapsed() < Duration::from_secs(5), "{:?} are left", self.of(pid));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// An instance of somebody else's, removed in the end.
+struct Foreign<'a> {
+    instances: &'a Instances,
+    name: String,
+}
+
+impl<'a> Foreign<'a> {
+    fn new(instances: &'a Instances, name: String) -> Self {
+        fs::create_dir(instances.path(&name)).unwrap();
+        Self { instances, name }
+    }
+
+    fn is_there(&self) -> bool {
+        self.instances.path(&self.name).exists()
+    }
+}
+
+impl Drop for Foreign<'_> {
+    fn drop(&mut self) {
+        fs::remove_dir(self.instances.path(&self.name)).ok();
+    }
+}
+
+/// All events of a trace.
+fn events(trace: &Path) -> Vec<Event> {
+    let mut source = Source::open(trace).unwrap();
+    std::iter::from_fn(|| source.next_event().unwrap()).collect()
+}
+
+/// The whole disk that a file lies on; none where it is not on one.
+fn disk_of(path: &Path) -> Option<String> {
+    let number = fs::metadata(path).unwrap().dev();
+    let (major, minor) = (number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00);
+    let dir = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    let dir = if dir.join("partition").exists() { dir.parent()?.to_owned() } else { dir };
+    // One with interrupts of its own.
+    dir.join("mq").exists().then(|| dir.file_name()?.to_str().map(str::to_owned)).flatten()
+}
+
+/// Reads that have ended, by the kernel's counter.
+fn reads_in(stat: &Path) -> u64 {
+    let text = fs::read_to_string(stat).unwrap();
+    text.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// One read at a time, so that the disk's interrupts find an idle processor: each that began has its end, and there are as many as the
+/// disk's counter has.
+fn every_end() -> Judged {
+    const READS: u64 = 4000;
+    let sandbox = Sandbox::new();
+    let Some(disk) = disk_of(&sandbox.dir()) else {
+        return Judged::Skipped("the scratch directory lies on no disk with a queue".to_owned());
+    };
+    let file = |name: &str| sandbox.dir().join(name);
+    let (data, trace, before, after) = (file("data"), file("t"), file("before"), file("after"));
+    let stat = format!("/sys/block/{disk}/stat");
+    let made = format!("dd if=/dev/urandom of={} bs=1M count=16 conv=fsync status=none", p(&data));
+    assert!(Command::new("sh").args(["-c", &made]).status().unwrap().success());
+    let script = format!(
+        "cat {stat} > {}; dd if={} of=/dev/null bs=4k count={READS} iflag=direct status=none; cat {stat} > {}",
+        p(&before),
+        p(&data),
+        p(&after)
+    );
+    let words = ["capture", &disk, "-o", p(&trace), "--", "sh", "-c", &script];
+    let done = sandbox.json(&words, &[0, 1]);
+    done.has_not("capture-perf-rings");
+    done.has_not("capture-lost-events");
+    let capture = &done.result()["capture"];
+    assert_eq!(capture["faults"]["lost"], 0, "{}", capture["faults"]);
+    let events = events(&trace);
+    let count = |action| {
+        events.iter().filter(|e| e.action == action && e.class == Class::Read).count() as u64
+    };
+    let (begun, ended) = (count(Action::Issue), count(Action::Complete));
+    let counted = reads_in(&after) - reads_in(&before);
+    let idle = events.iter().filter(|e| e.action == Action::Complete && e.process == 0).count();
+    println!("{begun} begun, {ended} ended, {counted} counted, {idle} ends while idle");
+    // Others may use the disk: what they began before has its end alone, and what ended after has none.
+    assert!(
+        counted >= READS && ended >= counted && ended - counted < READS / 4,
+        "{ended} {counted}"
+    );
+    assert!(begun.abs_diff(ended) <= 8, "{begun} {ended}");
+    assert!(capture["faults"]["abandoned"].as_u64() <= Some(8), "{}", capture["faults"]);
+    if idle == 0 {
+        return Judged::Skipped("no processor was idle when a request ended".to_owned());
+    }
+    Judged::Passed
+}
+
+/// What happens on each processor is told as its own.
+fn every_processor() {
+    let sandbox = Sandbox::new();
+    let device = Zram::new(32 * MIB).unwrap();
+    let trace = sandbox.dir().join("t");
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let mut all = BTreeSet::new();
+    for range in online.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        all.extend(first.parse::<u16>().unwrap()..=last.parse().unwrap());
+    }
+    let read =
+        format!("dd if={} of=/dev/null bs=4k count=50 iflag=direct status=none", p(device.path()));
+    let script: Vec<String> = all.iter().map(|cpu| format!("taskset -c {cpu} {read}")).collect();
+    let words =
+        ["capture", p(device.path()), "-o", p(&trace), "--", "sh", "-c", &script.join("; ")];
+    let done = sandbox.json(&words, &[0, 1]);
+    done.has_not("capture-perf-rings");
+    let events = events(&trace);
+    let seen: BTreeSet<u16> = events.iter().map(|event| event.cpu).collect();
+    assert_eq!(seen, all);
+    let arrived = events.iter().filter(|event| event.action == Action::Queue).count();
+    assert!(arrived >= 50 * all.len(), "{arrived}");
+    assert!(events.is_sorted_by_key(|event| event.time_ns));
+}
+
+/// Each has what its own device was asked for.
+fn two_at_once() {
+    let (sandbox, other, instances) = (Sandbox::new(), Sandbox::new(), Instances::new());
+    let (first, second) = (LoopDevice::new(32 * MIB).unwrap(), Zram::new(32 * MIB).unwrap());
+    let start = |sandbox: &Sandbox, device: &Path| {
+        let trace = sandbox.dir().join("t");
+        let words = ["--json", "capture", p(device), "--time=10m", "-o", p(&trace)];
+        let child = sandbox.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let running = Running::of(child.unwrap());
+        wait_until("it records", || instances.records(running.pid()));
+        running
+    };
+    let (one, two) = (start(&sandbox, first.path()), start(&other, second.path()));
+    let pids = [one.pid(), two.pid()];
+    assert_eq!(pids.map(|pid| instances.of(pid).len()), [1, 1]);
+    for (path, count) in [(first.path(), 300), (second.path(), 700)] {
+        let read =
+            format!("dd if={} of=/dev/null bs=4k count={count} iflag=direct status=none", p(path));
+        assert!(Command::new("sh").args(["-c", &read]).status().unwrap().success());
+    }
+    for (running, reads) in [(one, 300), (two, 700)] {
+        running.signal("TERM");
+        let done = running.finish();
+        let capture = &done.result()["capture"];
+        let classes = capture["classes"].as_array().unwrap();
+        let read = classes.iter().find(|class| class["class"] == "read").unwrap();
+        // udev and the like may look at it.
+        let count = read["count"].as_u64().unwrap();
+        assert!((reads..reads + 200).contains(&count), "{count}: {capture}");
+        assert_eq!(capture["faults"]["lost"], 0, "{capture}");
+    }
+    assert_eq!(pids.map(|pid| instances.of(pid).len()), [0, 0]);
+}
+
+/// A capture in a process group of its own, which records.
+fn recording(sandbox: &Sandbox, instances: &Instances, device: &LoopDevice, trace: &Path) -> Kept {
+    let words = ["--quiet", "capture", p(device.path()), "--time=10m", "-o", p(trace)];
+    let mut command = sandbox.command(&words);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let kept = Kept(command.spawn().unwrap());
+    wait_until("it records", || instances.records(kept.0.id()));
+    kept
+}
+
+/// Killed, alone or with its group, or asked to end: in all cases nothing is left.
+fn leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let instances = Instances::new();
+    for (number, (signal, is_for_group)) in
+        [("KILL", false), ("KILL", true), ("TERM", false), ("INT", true)].into_iter().enumerate()
+    {
+        let trace = sandbox.dir().join(number.to_string());
+        let mut running = recording(&sandbox, &instances, &device, &trace);
+        let pid = running.0.id();
+        let read = reads_of(&device, 200);
+        assert!(Command::new("sh").args(["-c", &read]).status().unwrap().success());
+        let to = if is_for_group { format!("-{pid}") } else { pid.to_string() };
+        let sent = Command::new("kill").args(["-s", signal, "--", &to]).status().unwrap();
+        assert!(sent.success());
+        let since = Instant::now();
+        running.0.wait().unwrap();
+        instances.are_gone(pid, since);
+    }
+}
+
+/// The process that would remove it was killed, too: the next one does. Whatever is not its own, or of a fathom that lives, stays.
+fn removes_those_of_the_dead() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let (root, instances) = (SysRoot::live(), Instances::new());
+    let own = ProcessIdentity::current(&root).unwrap();
+    let namespace: String = own.pid_namespace.chars().filter(char::is_ascii_digit).collect();
+    let alive = format!("fathom-{}-{}-{namespace}-7", own.pid, own.start_time_ticks);
+    let others = [alive, format!("fathom-of-others-{}", own.pid), format!("x{}", own.pid)];
+    let others = others.map(|name| Foreign::new(&instances, name));
+    // Others may be faster.
+    let is_told = |attempt: usize, is_by_capture: bool| {
+        let trace = |name: &str| sandbox.dir().join(format!("{name}{attempt}{is_by_capture}"));
+        let mut killed = recording(&sandbox, &instances, &device, &trace("killed"));
+        let pid = killed.0.id();
+        let mut found = None;
+        // The kernel's lists of children are for those who look again.
+        wait_until("its guardian is seen", || {
+            let mut children = family::children(&root, pid).into_iter();
+            found = children.find(|child| tracing::is_guardian(&root, *child));
+            found.is_some()
+        });
+        let guardian = found.unwrap();
+        let kill = Command::new("kill").args(["-KILL", &guardian.to_string()]).status();
+        assert!(kill.unwrap().success());
+        killed.kill();
+        let name = instances.of(pid);
+        let listed = sandbox.json(&["restore", "--list"], &[0]).result();
+        let next = trace("next");
+        let next = ["capture", p(device.path()), "--time=50ms", "-o", p(&next)];
+        let words = if is_by_capture { &next[..] } else { &["restore"] };
+        let done = sandbox.run(words);
+        assert!(done.code <= 1, "{done:?}");
+        assert_eq!(instances.of(pid), Vec::<String>::new());
+        assert!(others.iter().all(Foreign::is_there));
+        let [name] = &name[..] else { return false };
+        let text = format!("trace instance {name} of fathom {pid}, which was killed");
+        listed["traces"].to_string().contains(&text)
+            && done.stderr.contains(&format!("removed: {text}"))
+    };
+    let is_ever_told = |is_by_capture| (0..5).any(|attempt| is_told(attempt, is_by_capture));
+    assert!(is_ever_told(true) && is_ever_told(false), "what was removed was never named");
+}
+
+/// Tracing files that may be read and not written: the other way is taken, and said.
+fn without_instances() {
+    let sandbox = Sandbox::new();
+    let device = Zram::new(32 * MIB).unwrap();
+    let trace = sandbox.dir().join("t");
+    // Only this one sees them so.
+    let script = "cd /sys/kernel/tracing; mountpoint -q . || mount -t tracefs none .
+        mount -o remount,bind,ro /sys/kernel/tracing && cd / && exec \"$0\" \"$@\"";
+    let read =
+        format!("dd if={} of=/dev/null bs=4k count=500 iflag=direct status=none", p(device.path()));
+    let words = [
+        "--json",
+        "--quiet",
+        "capture",
+        p(device.path()),
+        "-o",
+        p(&trace),
+        "--",
+        "sh",
+        "-c",
+        &read,
+    ];
+    let by = ["unshare", "--mount", "--", "sh", "-c", script];
+    let child =
+        sandbox.command_by(&by, &words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let done = Running::of(child.unwrap()).finish();
+    assert!(done.code <= 1, "{done:?}");
+    let found = done.finding("capture-perf-rings");
+    assert!(
+        found["severity"] == "note" && found["summary"].to_string().contains("Read-only"),
+        "{found}"
+    );
+    let arrived = events(&trace).iter().filter(|event| event.action == Action::Queue).count();
+    assert!(arrived >= 500, "{arrived}");
+}
