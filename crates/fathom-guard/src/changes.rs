@@ -12,6 +12,7 @@ use crate::place::{FileRefusal, io_at};
 use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_model::change::Change;
+use fathom_sys::clock;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::holes;
 use fathom_sys::process::{self, Life};
@@ -38,6 +39,9 @@ enum Line {
         format: u32,
         run_id: String,
         owner: Owner,
+        /// When it was begun; none in journals of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        begun_unix_ns: Option<i64>,
     },
     Intended {
         step: Step,
@@ -88,6 +92,7 @@ pub struct ChangeLog {
     owner: Owner,
     /// Who has changed everything, whoever takes it back.
     maker: Owner,
+    begun_unix_ns: Option<i64>,
     entries: BTreeMap<Step, Entry>,
     /// Whole lines that say nothing that is known, each with its number and the reason.
     damaged: Vec<(usize, String)>,
@@ -99,6 +104,9 @@ pub struct ChangeLog {
 /// Room that is taken ahead of what is written: what is noted of taking changes back must not want for it when the load has filled the disk
 /// of the journal.
 const RESERVE_BYTES: u64 = 256 << 10;
+
+/// How the name of a journal ends that is being begun.
+const DRAFT: &str = "draft";
 
 fn directory(state_dir: &Path) -> PathBuf {
     state_dir.join("changes")
@@ -119,28 +127,41 @@ impl ChangeLog {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&dir).map_err(io_at("make", &dir))?;
         Dir::open(state_dir).and_then(|dir| dir.sync()).map_err(io_at("write", state_dir))?;
-        let path = dir.join(format!("{run_id}.jsonl"));
+        // A draft until its head is whole: a journal without one has lost it.
+        let (path, draft) = (dir.join(format!("{run_id}.jsonl")), format!("{run_id}.{DRAFT}"));
+        let draft_path = dir.join(&draft);
         let file = OpenOptions::new()
             .append(true)
             .create_new(true)
             .mode(0o600)
-            .open(&path)
-            .map_err(io_at("make", &path))?;
-        let owner = Owner::current(root)?;
+            .open(&draft_path)
+            .map_err(io_at("make", &draft_path))?;
+        let (owner, begun_unix_ns) = (Owner::current(root)?, Some(clock::unix_ns()));
         let mut log = Self {
-            path,
+            path: path.clone(),
             file: Some(file),
             run_id: run_id.to_owned(),
             owner: owner.clone(),
             maker: owner.clone(),
+            begun_unix_ns,
             entries: BTreeMap::new(),
             damaged: Vec::new(),
             faults,
             reserved_bytes: 0,
         };
         log.reserve();
-        log.append(&Line::Head { format: FORMAT, run_id: run_id.to_owned(), owner })?;
+        let head = Line::Head { format: FORMAT, run_id: run_id.to_owned(), owner, begun_unix_ns };
+        let named = log.append(&head).and_then(|()| {
+            let renamed = Dir::open(&dir)
+                .and_then(|dir| dir.rename(&draft, format!("{run_id}.jsonl"), false));
+            renamed.map_err(io_at("make", &path))
+        });
+        if let Err(error) = named {
+            fs::remove_file(&draft_path).ok();
+            return Err(error);
+        }
         Dir::open(&dir).and_then(|dir| dir.sync()).map_err(io_at("write", &dir))?;
+        log.fault_point("after the journal was begun");
         Ok(log)
     }
 
@@ -178,6 +199,17 @@ impl ChangeLog {
     #[must_use]
     pub fn was_tried_here(&self, root: &SysRoot) -> bool {
         self.owner != self.maker && self.owner.shares_paths(root)
+    }
+
+    /// Sorts logs by when they were begun. Not by their last lines: who tries to take back what an old one says writes to it.
+    #[must_use]
+    pub fn age_key(&self) -> (i64, &Path) {
+        let of_file = || {
+            let made = fs::metadata(&self.path).and_then(|m| m.created().or(m.modified())).ok();
+            let since = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
+            since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+        };
+        (self.begun_unix_ns.unwrap_or_else(of_file), &self.path)
     }
 
     /// The file.
@@ -313,14 +345,21 @@ impl ChangeLog {
         check_author(path)?;
         let text = fs::read(path).map_err(|error| error.to_string())?;
         let mut lines = lines(&text).into_iter();
-        let (_, head, _) = lines.next().ok_or("it is empty")?;
+        let run = path.file_stem().unwrap_or_default().to_string_lossy();
+        let run = run.split('-').next().unwrap_or_default();
         let cure = format!(
-            "look at what it says, put that back yourself, then remove it: rm {}",
+            "fathom show {run} --json tells what its trials had set (knobs) and found before; put that back yourself, \
+             then remove the file: rm {}",
             shell::path(path)
         );
+        let (_, head, _) = lines.next().ok_or_else(|| {
+            format!(
+                "it is empty, though each is begun with a whole line: what it said is lost; {cure}"
+            )
+        })?;
         let head: Line = mark::parse(head)
             .map_err(|reason| format!("its head cannot be read: {reason}; {cure}"))?;
-        let Line::Head { format, run_id, owner } = head else {
+        let Line::Head { format, run_id, owner, begun_unix_ns } = head else {
             return Err(format!("it has no head; {cure}"));
         };
         if format > FORMAT {
@@ -339,6 +378,7 @@ impl ChangeLog {
             run_id,
             maker: owner.clone(),
             owner,
+            begun_unix_ns,
             entries: BTreeMap::new(),
             damaged: Vec::new(),
             faults: Faults::none(),
@@ -385,8 +425,8 @@ pub struct Logs {
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
-/// All logs. A log that has no whole head was being begun: nothing was changed under it, and it is removed when nobody lives
-/// who could be writing it, which the measuring lock of the caller guarantees.
+/// All logs. Under a draft nothing was changed, and it is removed: nobody lives who could be writing it, which the measuring
+/// lock of the caller guarantees.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the directory exists but cannot be listed.
@@ -410,37 +450,24 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
         Err(error) => return Err(io_at("list", dir)(error)),
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|e| e == "jsonl"));
-    files.order_by_key(|file| age_key(file));
+    let ends_in = |file: &Path, ending: &str| file.extension().is_some_and(|e| e == ending);
+    for draft in files.iter().filter(|file| is_locked && ends_in(file, DRAFT)) {
+        fs::remove_file(draft).ok();
+    }
+    files.retain(|file| ends_in(file, "jsonl"));
+    files.order();
     let mut logs = Logs::default();
     for file in files {
         match ChangeLog::open(&file) {
             Ok(log) if log.owner.life(root) == Life::Dead => logs.dead.push(log),
             Ok(log) => logs.others.push(log),
-            Err(_) if fs::read(&file).is_ok_and(|text| is_only_begun(&text)) => {
-                if is_locked {
-                    fs::remove_file(&file).ok();
-                }
-            }
             Err(reason) => logs.unreadable.push((file, reason)),
         }
     }
+    let age = |a: &ChangeLog, b: &ChangeLog| a.age_key().cmp(&b.age_key());
+    logs.dead.order_by(age);
+    logs.others.order_by(age);
     Ok(logs)
-}
-
-/// Sorts logs by when they were begun. Not by their last lines: who tries to take back what an old one says writes to it.
-#[must_use]
-pub fn age_key(log: &Path) -> (Option<SystemTime>, PathBuf) {
-    (fs::metadata(log).and_then(|m| m.created().or(m.modified())).ok(), log.to_owned())
-}
-
-/// The longest that a head can be.
-const HEAD_BYTES_MAX: usize = 4 << 10;
-
-/// True when not even the head is whole.
-fn is_only_begun(text: &[u8]) -> bool {
-    let rest = text.strip_prefix(b"\n").unwrap_or(text);
-    rest.len() < HEAD_BYTES_MAX && !rest.contains(&b'\n')
 }
 
 /// The lines with their numbers, and whether each was written to its end: then what follows is the end of the file, or the newline that every

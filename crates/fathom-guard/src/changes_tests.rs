@@ -63,7 +63,12 @@ fn a_log_cut_anywhere_knows_what_was_noted_before() {
         let expected = ends.iter().filter(|end| cut + 1 >= **end).count();
         match logs.others.first() {
             Some(log) => assert_eq!(log.pending().len(), expected, "cut at {cut}"),
-            None => assert!(cut + 1 < head && !path.exists(), "cut at {cut}"),
+            // It was whole once: what it said is lost, which is told and not tidied away.
+            None => {
+                let reason = &logs.unreadable[0].1;
+                assert!(cut + 1 < head && path.exists(), "cut at {cut}");
+                assert!(reason.contains("fathom show run") && reason.contains("rm /"), "{reason}");
+            }
         }
     }
     // Going on after a torn line spoils nothing.
@@ -94,9 +99,25 @@ fn a_whole_line_that_cannot_be_read_keeps_the_log() {
     read.undone(steps[1]).expect("is written");
     let read = read.close().expect("can be closed").expect("is kept");
     assert!(read.pending().is_empty() && path.exists());
-    // Zeros are more than the beginning of a head.
-    fs::write(&path, vec![0; HEAD_BYTES_MAX]).expect("is written");
-    assert_eq!((reread(dir.path()).unreadable.len(), path.exists()), (1, true));
+    for lost in [vec![0; 4096], Vec::new()] {
+        fs::write(&path, lost).expect("is written");
+        assert_eq!((reread(dir.path()).unreadable.len(), path.exists()), (1, true));
+    }
+}
+
+/// Killed before the first line was written: nothing was changed, and nothing is left of it.
+#[test]
+fn a_draft_is_no_log() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    drop(ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made"));
+    let names = || Dir::open(&directory(dir.path())).and_then(|dir| dir.names()).expect("is read");
+    assert_eq!(names(), ["run.jsonl"]);
+    fs::write(directory(dir.path()).join("next.draft"), "").expect("is made");
+    assert_eq!(look(&root, dir.path()).expect("is readable").others.len(), 1);
+    assert_eq!(names(), ["next.draft", "run.jsonl"], "a look removes nothing");
+    let logs = reread(dir.path());
+    assert!(logs.unreadable.is_empty() && names() == ["run.jsonl"], "{logs:?}");
 }
 
 /// As on a disk that is full for a while.
@@ -211,6 +232,7 @@ fn the_boot_of_the_changes_is_not_that_of_who_takes_them_back() {
 
 #[test]
 fn logs_are_in_the_order_in_which_they_were_begun() {
+    use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().expect("directory");
     let root = SysRoot::live();
     let mut logs: Vec<ChangeLog> = Vec::new();
@@ -220,6 +242,15 @@ fn logs_are_in_the_order_in_which_they_were_begun() {
     }
     // As every start does that cannot take back what it says.
     logs[0].adopt(&root, Faults::none()).expect("is written");
+    // A store that was copied has other files, in an order of its own.
+    for name in ["a", "m", "z"] {
+        let path = directory(dir.path()).join(format!("{name}.jsonl"));
+        let text = fs::read(&path).expect("is there");
+        fs::remove_file(&path).expect("is removed");
+        fs::write(&path, text).expect("is written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("is set");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
     let read = reread(dir.path());
     let names: Vec<&str> = read.others.iter().map(ChangeLog::run_id).collect();
     assert_eq!(names, ["z", "a", "m"]);

@@ -1,12 +1,14 @@
 //! Puts back what an experiment changed, from its journal alone: at its end, and, when it was killed, by whoever comes next.
 
 use crate::experiment::machine;
+use fathom_base::order::Order;
 use fathom_guard::FileRefusal;
 use fathom_guard::changes::{self, ChangeLog, Entry, Step};
 use fathom_guard::faults::Faults;
 use fathom_guard::journal::{self, Owner};
 use fathom_knobs::Undo as KnobUndo;
 use fathom_model::change::Change;
+use fathom_model::change::knob::KnobValue;
 use fathom_model::change::machine::MachineChange;
 use fathom_model::change::setup::SetupChange;
 use fathom_setup::Undo as SetupUndo;
@@ -55,6 +57,23 @@ impl Outcome {
         matches!(self, Self::Restored | Self::AlreadyBack | Self::Rebooted)
     }
 
+    /// The word for programs.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Restored => "restored",
+            Self::AlreadyBack => "as_before",
+            Self::ChangedBySomebody(_) => "changed_by_somebody",
+            Self::Gone(_) => "gone",
+            Self::Away(_) => "away",
+            Self::Elsewhere(_) => "elsewhere",
+            Self::OtherMachine => "other_machine",
+            Self::NotHere(_) => "not_here",
+            Self::Rebooted => "rebooted",
+            Self::Failed(_) => "failed",
+        }
+    }
+
     /// Forgets what is not found here, when its owner was told and says so.
     fn forgotten(self, log: &mut ChangeLog, step: Step) -> Self {
         match self {
@@ -73,8 +92,9 @@ impl Outcome {
     }
 }
 
-impl From<KnobUndo> for Outcome {
-    fn from(undo: KnobUndo) -> Self {
+impl Outcome {
+    /// Of a change of so many settings.
+    fn of_knobs(undo: KnobUndo, count: usize) -> Self {
         match undo {
             KnobUndo::Restored => Self::Restored,
             KnobUndo::AlreadyBack => Self::AlreadyBack,
@@ -90,7 +110,11 @@ impl From<KnobUndo> for Outcome {
                     )
                 };
                 let found = foreign.iter().map(one).collect::<Vec<_>>().join("; ");
-                Self::ChangedBySomebody(format!("{found}; {CURE}"))
+                // What came with somebody's scheduler stays, too.
+                let is_scheduler = |f: &fathom_knobs::Foreign| f.knob == "block.scheduler";
+                let is_all = foreign.len() >= count || foreign.iter().any(is_scheduler);
+                let others = if is_all { "" } else { "its other settings are back; " };
+                Self::ChangedBySomebody(format!("{found}; {others}{CURE}"))
             }
         }
     }
@@ -132,7 +156,7 @@ impl fmt::Display for Report {
             Outcome::AlreadyBack => write!(f, "{what}: as it was before"),
             Outcome::ChangedBySomebody(found) => write!(
                 f,
-                "{what}: not touched, somebody else has changed it since run {run_id}: {found}"
+                "{what}: left as it is, somebody else has changed it since run {run_id}: {found}"
             ),
             Outcome::Gone(reason) => write!(f, "{what}: {reason}"),
             Outcome::Away(missing) => write!(
@@ -179,7 +203,10 @@ pub(crate) fn restore_entry(
 ) -> Report {
     let step = entry.step;
     let outcome = match &entry.change {
-        Change::Knobs(change) => fathom_knobs::undo(root, log, step, change, force).into(),
+        Change::Knobs(change) => {
+            let undo = fathom_knobs::undo(root, log, step, change, force);
+            Outcome::of_knobs(undo, change.before.len())
+        }
         Change::Setup(change) => fathom_setup::undo(root, log, step, change, note).into(),
         Change::Machine(change) => machine::undo(root, log, step, change, (force, is_same_boot)),
     };
@@ -229,7 +256,7 @@ pub fn restore_dead(
         }
     }
     // Whoever came last is undone first, wherever it ran.
-    dead.sort_by_key(|log| changes::age_key(log.path()));
+    dead.order_by(|a, b| a.age_key().cmp(&b.age_key()));
     for mut log in dead.into_iter().rev() {
         // Only what somebody was told before.
         let may_forget = force && log.was_tried_here(root);
@@ -335,6 +362,36 @@ pub struct Pending {
     pub what: String,
     /// Its run goes on: it will put it back itself.
     pub is_running: bool,
+    /// Of settings those that are not as before.
+    pub settings: Vec<ChangedSetting>,
+}
+
+/// A setting that is not as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedSetting {
+    /// Which.
+    pub knob: String,
+    /// Before.
+    pub before: String,
+    /// Now; none where it cannot be read here. The user's own commands are not run for that.
+    pub now: Option<String>,
+}
+
+impl ChangedSetting {
+    fn all_of(root: &SysRoot, change: &Change) -> Vec<Self> {
+        let Change::Knobs(change) = change else { return Vec::new() };
+        let now = |value: &KnobValue| match change.own {
+            Some(_) => None,
+            None => fathom_knobs::read(root, &change.place, &value.knob).ok(),
+        };
+        let of = |value: &KnobValue| Self {
+            knob: value.knob.clone(),
+            before: value.value.clone(),
+            now: now(value),
+        };
+        let all = change.before.iter().map(of);
+        all.filter(|setting| setting.now.as_ref() != Some(&setting.before)).collect()
+    }
 }
 
 /// All changes that are still to be taken back.
@@ -349,11 +406,13 @@ pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<Pending>, FileRef
             run_id: run_id.clone(),
             what: words(&entry.change),
             is_running,
+            settings: ChangedSetting::all_of(root, &entry.change),
         };
         let damaged = log.damage().map(|damage| Pending {
             run_id: log.run_id().to_owned(),
             what: format!("the journal {}: {damage}", log.path().display()),
             is_running,
+            settings: Vec::new(),
         });
         log.pending().into_iter().map(one).chain(damaged).collect::<Vec<_>>()
     };
@@ -374,6 +433,7 @@ pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<Pending>, FileRef
         run_id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         what: format!("the journal {}: {reason}", path.display()),
         is_running: false,
+        settings: Vec::new(),
     }));
     Ok(all)
 }

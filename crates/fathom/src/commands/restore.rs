@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, PutInOrder};
 use fathom_guard::{MeasuringLock, leftovers};
-use fathom_lab::restore::{self, Outcome, Report};
+use fathom_lab::restore::{self, ChangedSetting, Outcome, Report};
 use fathom_sys::program_marks;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::tracing::left as traces;
@@ -53,10 +53,12 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     let of_programs = if is_all { Exit::Done } else { Exit::TargetIo };
     let exit = exit_of(&done).max(of_programs);
     let lines: Vec<String> = done.changes.iter().map(ToString::to_string).collect();
+    let change = |r: &Report| serde_json::json!({ "run": r.run_id, "what": r.what, "outcome": r.outcome.word() });
+    let changes: Vec<serde_json::Value> = done.changes.iter().map(change).collect();
     let files: Vec<String> = done.files.iter().map(ToString::to_string).collect();
     let result = serde_json::json!({
-        "reports": lines, "files": files, "ended": ended, "programs": still, "traces_removed": traces_removed,
-        "traces": traces_still, "exit_code": exit.code()
+        "reports": lines, "changes": changes, "files": files, "ended": ended, "programs": still,
+        "traces_removed": traces_removed, "traces": traces_still, "exit_code": exit.code()
     });
     output.json("result", &result)?;
     Ok(exit)
@@ -70,6 +72,10 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
     for change in &pending {
         let state = if change.is_running { "its run goes on" } else { "left behind" };
         text += &format!("{}  run {}, {state}\n", change.what, change.run_id);
+        for ChangedSetting { knob, before, now } in &change.settings {
+            let now = now.as_deref().unwrap_or("not to be read here");
+            let _ = writeln!(text, "    {knob}: {now} now, before {before}");
+        }
     }
     let left: Vec<String> =
         program_marks::left_by_the_dead(root).iter().map(ToString::to_string).collect();
@@ -89,7 +95,11 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
     output.text(&text)?;
     let lines: Vec<serde_json::Value> = pending
         .iter()
-        .map(|c| serde_json::json!({ "run": c.run_id, "what": c.what, "is_running": c.is_running }))
+        .map(|c| {
+            let one = |s: &ChangedSetting| serde_json::json!({ "knob": s.knob, "before": s.before, "now": s.now });
+            let settings: Vec<serde_json::Value> = c.settings.iter().map(one).collect();
+            serde_json::json!({ "run": c.run_id, "what": c.what, "is_running": c.is_running, "settings": settings })
+        })
         .collect();
     let result = serde_json::json!({
         "pending": lines, "programs": left, "traces": traces, "files": files
@@ -119,7 +129,7 @@ fn exit_of_change(report: &Report) -> Exit {
 }
 
 /// The same of a test file or directory. A tree that was broken off is somebody's to go on with.
-fn exit_of_file(report: &leftovers::Report) -> Exit {
+pub(super) fn exit_of_file(report: &leftovers::Report) -> Exit {
     use leftovers::Outcome;
     match &report.outcome {
         Outcome::Failed { .. } => Exit::TargetIo,
