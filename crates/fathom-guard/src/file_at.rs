@@ -2,6 +2,7 @@
 
 use fathom_model::change::FileAt;
 use fathom_sys::devno::DevNo;
+use fathom_sys::dirfd;
 use fathom_sys::mounts;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
@@ -31,7 +32,7 @@ pub fn note(root: &SysRoot, path: &Path) -> Option<FileAt> {
     let meta = fs::symlink_metadata(path).ok();
     if let Some(meta) = meta.as_ref().filter(|meta| meta.file_type().is_block_device()) {
         let device = DevNo::from_raw(meta.rdev()).to_string();
-        return Some(FileAt { device, inode: None, inside: None });
+        return Some(FileAt { device, inode: None, born_ns: None, inside: None });
     }
     let mounts = mounts::own_mounts(root);
     let inside = mounts::mount_of(&mounts, &above).and_then(|mount| {
@@ -40,20 +41,33 @@ pub fn note(root: &SysRoot, path: &Path) -> Option<FileAt> {
     });
     let inode = meta.as_ref().map(MetadataExt::ino);
     let meta = meta.or_else(|| fs::metadata(&above).ok())?;
-    Some(FileAt { device: device(&meta), inode, inside })
+    let born_ns = dirfd::facts_at(path).ok().and_then(|facts| facts.born_ns);
+    Some(FileAt { device: device(&meta), inode, born_ns, inside })
 }
 
 /// True when both mean the same file or device, by whatever paths.
 #[must_use]
 pub fn is_same(a: &FileAt, b: &FileAt) -> bool {
-    a.device == b.device && a.inode == b.inode && (a.inode.is_some() || a.inside == b.inside)
+    let is_reborn = a.born_ns.zip(b.born_ns).is_some_and(|(a, b)| a != b);
+    a.device == b.device
+        && a.inode == b.inode
+        && !is_reborn
+        && (a.inode.is_some() || a.inside == b.inside)
 }
 
-/// True for the path of what was noted when it was there, in this boot.
+/// True for the path of what was noted when it was there, in this boot. Where nobody knows when it was made, only under its last name: numbers
+/// of inodes are given again.
 #[must_use]
 pub fn is_at(path: &Path, at: &FileAt) -> bool {
-    fs::symlink_metadata(path)
-        .is_ok_and(|meta| at.inode == Some(meta.ino()) && at.device == device(&meta))
+    dirfd::facts_at(path).is_ok_and(|facts| {
+        let is_same_inode =
+            at.inode == Some(facts.inode) && at.device == DevNo::from_raw(facts.dev).to_string();
+        is_same_inode
+            && match (at.born_ns, facts.born_ns) {
+                (Some(noted), Some(born)) => noted == born,
+                _ => at.inside.as_ref().and_then(|inside| inside.file_name()) == path.file_name(),
+            }
+    })
 }
 
 /// Finds it again by what was noted of it, and nothing else in its place. Where nothing was noted, and of another boot, whose numbers
@@ -62,9 +76,11 @@ pub fn is_at(path: &Path, at: &FileAt) -> bool {
 pub fn find(root: &SysRoot, path: &Path, at: Option<&FileAt>, is_same_boot: bool) -> Found {
     let number = at.filter(|_| is_same_boot).map(|at| at.device.as_str());
     let is_it = |candidate: &Path| {
-        fs::symlink_metadata(candidate).is_ok_and(|meta| {
-            at.and_then(|at| at.inode).is_none_or(|inode| inode == meta.ino())
-                && number.is_none_or(|number| number == device(&meta))
+        dirfd::facts_at(candidate).is_ok_and(|facts| {
+            let born = at.and_then(|at| at.born_ns).zip(facts.born_ns);
+            at.and_then(|at| at.inode).is_none_or(|inode| inode == facts.inode)
+                && born.is_none_or(|(noted, born)| noted == born)
+                && number.is_none_or(|number| number == DevNo::from_raw(facts.dev).to_string())
         })
     };
     let (Some(at), Some(number)) = (at, number) else {
@@ -123,6 +139,14 @@ mod tests {
         let another = FileAt { inode: made.inode.map(|inode| inode + 1), ..made.clone() };
         let nothing = if made.device.starts_with("0:") { Found::Unknown } else { Found::Nothing };
         assert_eq!(find(&root, &path, Some(&another), true), nothing, "another in its place");
+        // The same number, given to another file later: only where nobody knows when files were made is its name to tell it.
+        let reborn = FileAt { born_ns: made.born_ns.map(|born| born - 1), ..made.clone() };
+        let (has_births, renamed) = (made.born_ns.is_some(), dir.path().join("renamed"));
+        assert!(is_at(&path, &made) && is_at(&path, &reborn) != has_births);
+        assert_eq!(find(&root, &path, Some(&reborn), true) == nothing, has_births);
+        fs::rename(&path, &renamed).expect("is renamed");
+        assert_eq!(is_at(&renamed, &made), has_births);
+        fs::rename(&renamed, &path).expect("is renamed");
         let away = FileAt { device: "4095:1".to_owned(), ..made };
         assert_eq!(find(&root, &path, Some(&away), true), Found::Unknown);
     }

@@ -234,7 +234,7 @@ fn apply_own(
     let known = own.iter().find(|own| own.name == name);
     let own = known.ok_or_else(|| KnobError::Unknown { name: id.clone(), hint: String::new() })?;
     let failed = |reason| KnobError::Read { knob: id.clone(), place: setting.place.name(), reason };
-    let at = own::here();
+    let at = own::here(root, own);
     let before = own::read(own, &at).map_err(failed)?;
     let report = |now: String| Applied {
         knob: id.clone(),

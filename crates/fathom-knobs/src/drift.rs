@@ -5,11 +5,13 @@ use crate::names;
 use crate::own;
 use crate::resolve::Setting;
 use crate::settle;
-use crate::site::Site;
-use fathom_model::change::knob::KnobPlace;
+use crate::site::{Site, Spot};
+use fathom_model::change::knob::{KnobAt, KnobPlace};
 use fathom_model::plan::OwnKnob;
+use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// A setting that is not what it was set to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,10 +67,23 @@ pub fn drift(root: &SysRoot, settings: &[Setting], own: &[OwnKnob]) -> Vec<Drift
 #[must_use]
 pub fn current(root: &SysRoot, setting: &Setting, own: &[OwnKnob]) -> Option<String> {
     if let KnobPlace::Own { name } = &setting.place {
-        return own::read(own.iter().find(|own| own.name == *name)?, &own::here()).ok();
+        return own::read(own.iter().find(|own| own.name == *name)?, &KnobAt::default()).ok();
     }
     let site = Site::find(root, &setting.place).ok()?;
     settle::now(root, &site, &setting.knob)
+}
+
+/// The mount point below which a setting lies and that is read-only, as `/sys` of a container is; none where it can be written.
+#[must_use]
+pub fn read_only_at(root: &SysRoot, setting: &Setting) -> Option<PathBuf> {
+    let site = Site::find(root, &setting.place).ok()?;
+    let Some(Spot::Files(files)) = site.spot_of(root, &setting.knob) else { return None };
+    let file = Path::new("/").join(files.first()?);
+    let own = mounts::own_mounts(root);
+    let mount = mounts::mount_of(&own, &file)?;
+    let is_read_only = |options: &str| options.split(',').any(|word| word == "ro");
+    (is_read_only(&mount.options) || is_read_only(&mount.super_options))
+        .then(|| mount.mount_point.clone())
 }
 
 /// A scheduler that the device offers already: no module is loaded for it.

@@ -78,7 +78,7 @@ pub enum KnobError {
         /// What it is.
         now: String,
     },
-    /// The journal cannot be written: nothing is changed then.
-    #[error("nothing was changed, because the journal of changes cannot be written: {0}")]
+    /// The journal cannot be written: without it nothing is changed; what was changed before is put back all the same.
+    #[error("no further setting is changed, because the journal of changes cannot be written: {0}")]
     Journal(String),
 }

@@ -26,11 +26,11 @@ mod table;
 mod undo;
 
 pub use apply::{Applied, apply};
-pub use drift::{Drift, current, drift, unrestorable};
+pub use drift::{Drift, current, drift, read_only_at, unrestorable};
 pub use error::KnobError;
 pub use knob::Knob;
 pub use legal::check_value;
-pub use names::{OldName, all, find, old_names, old_value};
+pub use names::{OldName, all, find, old_names, old_value, word_of};
 pub use resolve::{Setting, resolve};
 pub use scope::{Scope, ScopeDevice, ScopeMount};
 pub use site::{places, read};

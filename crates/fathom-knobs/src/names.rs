@@ -75,12 +75,16 @@ const OLD_NAMES: &[OldName] = &[
     old("speed_limit_min", "md.speed_limit_min", "sysctl dev.raid.speed_limit_min"),
     old("speed_limit_max", "md.speed_limit_max", "sysctl dev.raid.speed_limit_max"),
     old("barrier", "ext4.barrier", "mount option of ext4"),
+    old("nobarrier", "ext4.barrier", "mount option of ext4: its value 0"),
     old("commit", "ext4.commit", "mount option of ext4; btrfs.commit for btrfs"),
     old(
         "atime",
         "mount.atime",
         "mount -o atime means relatime today; only strictatime writes every access time",
     ),
+    old("noatime", "mount.atime", "one of its values"),
+    old("relatime", "mount.atime", "one of its values"),
+    old("strictatime", "mount.atime", "one of its values"),
 ];
 
 const fn old(name: &'static str, id: &'static str, note: &'static str) -> OldName {
@@ -149,6 +153,18 @@ pub fn find(id: &str) -> Result<&'static Knob, KnobError> {
     }
 }
 
+/// The word of what was typed that names a setting: of a command line (`mount -o atime`), with a value behind it (`elevator=`) or with
+/// the places of a plan (`block.read_ahead_kb@members`). All of it where none does.
+#[must_use]
+pub fn word_of(typed: &str) -> &str {
+    if find(typed).is_ok() {
+        return typed;
+    }
+    let words = typed.split_whitespace();
+    let mut words = words.map(|word| word.split(['=', '@']).next().unwrap_or_default());
+    words.find(|word| find(word).is_ok()).unwrap_or(typed)
+}
+
 /// True when a path of the kernel's ends as the setting's place does.
 fn is_path_of(knob: &Knob, path: &str) -> bool {
     let place = knob.place();
@@ -161,8 +177,16 @@ fn is_path_of(knob: &Knob, path: &str) -> bool {
 }
 
 fn unknown(id: &str) -> KnobError {
+    const SHOWN: usize = 8;
     let known = all().iter().map(|knob| knob.id).chain(OLD_NAMES.iter().map(|old| old.name));
-    KnobError::Unknown { name: id.to_owned(), hint: suggest::hint(id, known) }
+    let mut hint = suggest::hint(id, known);
+    let word = id.to_ascii_lowercase();
+    let with_it = all().iter().map(|knob| knob.id).filter(|known| known.contains(&word));
+    let with_it: Vec<&str> = with_it.take(SHOWN).collect();
+    if hint.is_empty() && !word.is_empty() && !with_it.is_empty() {
+        hint = format!("; there are {}", with_it.join(", "));
+    }
+    KnobError::Unknown { name: id.to_owned(), hint }
 }
 
 #[cfg(test)]

@@ -22,6 +22,23 @@ fn names_of_older_kernels_and_tools_are_understood() {
     finds("/proc/sys/vm/dirty_ratio", "vm.dirty_ratio");
     finds("VM.Swappiness", "vm.swappiness");
     finds("dirty_ratio", "vm.dirty_ratio");
+    finds("nobarrier", "ext4.barrier");
+    finds("noatime", "mount.atime");
+}
+
+#[test]
+fn what_is_typed_may_have_more_around_the_word() {
+    for (typed, word) in [
+        ("mount -o atime", "atime"),
+        ("blockdev --setra 256", "--setra"),
+        ("elevator=", "elevator"),
+        ("elevator=noop", "elevator"),
+        ("block.read_ahead_kb@members", "block.read_ahead_kb"),
+        ("no such thing", "no such thing"),
+        ("", ""),
+    ] {
+        assert_eq!(word_of(typed), word, "{typed}");
+    }
 }
 
 #[test]
@@ -34,6 +51,8 @@ fn what_is_not_known_names_the_nearest() {
         error("discard")
     );
     assert!(error("zzz").contains("(all: fathom knobs)"));
+    let dirty = error("dirty");
+    assert!(dirty.contains("vm.dirty_bytes") && dirty.contains("vm.dirty_ratio"), "{dirty}");
     assert!(find("").is_err() && find("/").is_err());
 }
 

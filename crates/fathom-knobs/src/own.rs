@@ -1,14 +1,17 @@
 //! Settings of the user's own: read and written by commands.
 
 use fathom_base::shell;
+use fathom_guard::file_at;
 use fathom_model::change::knob::KnobAt;
 use fathom_model::plan::OwnKnob;
 use fathom_sys::child::{self, nameless};
 use fathom_sys::process::{self, dies_with_parent, hears_signals};
+use fathom_sys::sysroot::SysRoot;
 use std::env;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -25,13 +28,37 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The most that a value may be long.
 const VALUE_BYTES_MAX: u64 = 4096;
 
-/// Where the commands run now: what they name without its directory is looked for there, also when they put it back later.
-pub fn here() -> KnobAt {
+/// Where the commands run now, and what they use of the environment: they mean the same when they put it back later.
+pub fn here(root: &SysRoot, own: &OwnKnob) -> KnobAt {
+    let directory = env::current_dir().ok();
+    let usual = ["PATH", "HOME"].map(str::to_owned).into_iter();
+    let names = usual.chain(variables_in(&own.read)).chain(variables_in(&own.write));
     KnobAt {
-        directory: env::current_dir().ok(),
-        search_path: env::var("PATH").ok(),
+        directory_at: directory.as_ref().and_then(|dir| file_at::note(root, dir)),
+        directory,
+        variables: names.map(|name| (name.clone(), env::var(name).ok())).collect(),
         ..KnobAt::default()
     }
+}
+
+/// The variables that a command names: `$NAME` and `${NAME}`.
+fn variables_in(command: &str) -> impl Iterator<Item = String> {
+    let is_of_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    let behind = command.split('$').skip(1).map(|rest| rest.trim_start_matches('{'));
+    let names = behind.map(move |rest| rest.chars().take_while(is_of_name).collect::<String>());
+    names.filter(|name| name.starts_with(|c: char| !c.is_ascii_digit()))
+}
+
+/// Why the commands would not run where they did; none where they would.
+pub fn misplaced(at: &KnobAt) -> Option<String> {
+    let directory = at.directory.as_ref()?;
+    let shown = directory.display();
+    if let Err(error) = fs::read_dir(directory) {
+        return Some(format!("the directory {shown} of its run: {error}"));
+    }
+    let is_another =
+        at.directory_at.as_ref().is_some_and(|noted| !file_at::is_at(directory, noted));
+    is_another.then(|| format!("{shown} is another directory than that of its run by now"))
 }
 
 /// What the read command prints, without white space around it.
@@ -61,16 +88,18 @@ pub fn write(own: &OwnKnob, at: &KnobAt, value: &str) -> Result<(), String> {
 
 /// The shell for a command, where that was run first.
 fn shell_at(command: &str, at: &KnobAt) -> Result<Command, String> {
+    if let Some(reason) = misplaced(at) {
+        return Err(reason);
+    }
     let mut shell = Command::new("/bin/sh");
+    for (name, value) in &at.variables {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
     shell.args(["-c", command]).env("LC_ALL", "C").stdin(Stdio::null());
-    if let Some(path) = &at.search_path {
-        shell.env("PATH", path);
-    }
-    if let Some(directory) = &at.directory {
-        let reason = |error| format!("the directory {} of its run: {error}", directory.display());
-        fs::read_dir(directory).map_err(reason)?;
-        shell.current_dir(directory);
-    }
+    shell.current_dir(at.directory.as_deref().unwrap_or(Path::new(".")));
     Ok(shell)
 }
 
@@ -151,6 +180,7 @@ fn last_line(said: Option<File>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_model::change::FileAt;
 
     fn own(read: &str, write: &str) -> OwnKnob {
         let (read, write) = (read.to_owned(), write.to_owned());
@@ -162,22 +192,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("value").display().to_string();
         let own = own(&format!("cat {file}"), &format!("echo {{value}} > {file}"));
-        assert!(read(&own, &here()).is_err());
-        write(&own, &here(), "a b; rm -rf \"$HOME\"").unwrap();
-        assert_eq!(read(&own, &here()).unwrap(), "a b; rm -rf \"$HOME\"");
+        assert!(read(&own, &KnobAt::default()).is_err());
+        write(&own, &KnobAt::default(), "a b; rm -rf \"$HOME\"").unwrap();
+        assert_eq!(read(&own, &KnobAt::default()).unwrap(), "a b; rm -rf \"$HOME\"");
     }
 
     /// What is left running in the background holds nobody up, and what takes too long is ended with all that it has started.
     #[test]
     fn a_command_that_does_not_end_holds_nobody_up() {
         let begun = Instant::now();
-        let held = read(&own("sleep 20 & echo 1", "true"), &here()).unwrap_err();
+        let held = read(&own("sleep 20 & echo 1", "true"), &KnobAt::default()).unwrap_err();
         assert!(held.contains("holds its output open"), "{held}");
         assert!(begun.elapsed() < Duration::from_secs(20), "it was waited for");
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pid");
         let command = format!("sleep 1000 & echo $! > {}; wait", file.display());
-        let late = run(&command, &here(), Stdio::null(), Duration::from_secs(2)).unwrap_err();
+        let late =
+            run(&command, &KnobAt::default(), Stdio::null(), Duration::from_secs(2)).unwrap_err();
         assert!(late.contains("took longer than 2 s"), "{late}");
         let pid = std::fs::read_to_string(&file).unwrap();
         let begun = Instant::now();
@@ -196,7 +227,7 @@ mod tests {
         let daemon = format!(
             "(sleep 1; dd if=/dev/zero bs=64k count=1 >&2 2>/dev/null; stat -Lc %s /proc/self/fd/2 > {size}.new; mv {size}.new {size}; exec sleep 1000) & echo $! > {pid}"
         );
-        write(&own("true", &daemon), &here(), "1").unwrap();
+        write(&own("true", &daemon), &KnobAt::default(), "1").unwrap();
         let begun = Instant::now();
         while !std::path::Path::new(&size).exists() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it does not run");
@@ -210,14 +241,33 @@ mod tests {
     }
 
     #[test]
+    fn what_commands_use_of_the_environment_is_noted() {
+        let named = |text: &str| variables_in(text).collect::<Vec<_>>();
+        assert_eq!(named("cat $CONF/x \"${DIR_2}\"; echo $1 $$ $(id) ~"), ["CONF", "DIR_2"]);
+        let at = here(&SysRoot::live(), &own("cat $NO_SUCH_NAME/x", "true"));
+        assert!(at.variables["PATH"].is_some() && at.variables["NO_SUCH_NAME"].is_none());
+        assert_eq!(misplaced(&at), None);
+        let Some(noted) = at.directory_at.clone() else { return };
+        let elsewhere = FileAt { inode: noted.inode.map(|inode| inode + 1), ..noted };
+        let at = KnobAt { directory_at: Some(elsewhere), ..at };
+        assert!(misplaced(&at).unwrap().contains("another directory"));
+    }
+
+    #[test]
     fn failures_name_the_command() {
-        assert!(read(&own("exit 3", "true"), &here()).unwrap_err().contains("`exit 3`: failed"));
-        assert!(read(&own("true", "true"), &here()).unwrap_err().contains("printed nothing"));
-        let why = read(&own("echo too late >&2; exit 3", "true"), &here()).unwrap_err();
+        assert!(
+            read(&own("exit 3", "true"), &KnobAt::default())
+                .unwrap_err()
+                .contains("`exit 3`: failed")
+        );
+        assert!(
+            read(&own("true", "true"), &KnobAt::default()).unwrap_err().contains("printed nothing")
+        );
+        let why = read(&own("echo too late >&2; exit 3", "true"), &KnobAt::default()).unwrap_err();
         assert!(why.ends_with("failed (exit status: 3): too late"), "{why}");
         // Also of one that says much.
         let much = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 4";
-        let why = write(&own("true", much), &here(), "1").unwrap_err();
+        let why = write(&own("true", much), &KnobAt::default(), "1").unwrap_err();
         assert!(why.ends_with("failed (exit status: 4): line 1999"), "{why}");
     }
 }

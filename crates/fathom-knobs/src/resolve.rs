@@ -232,8 +232,8 @@ fn having(
         return Ok(places);
     }
     let looked: Vec<String> = wish.places.iter().map(KnobPlace::name).collect();
-    let behind: Vec<&str> =
-        scope.devices.iter().filter(|d| d.is_behind_file).map(|d| d.name.as_str()).collect();
+    let mut behind = scope.devices.iter().filter(|device| device.is_behind_file);
+    let behind = behind.find(|device| site::has(root, &device.place(), wish.knob));
     let mut reason = match wish.knob.home {
         Home::Scheduler(scheduler, _) => format!(
             "it is there only with the scheduler {scheduler}; set block.scheduler={scheduler} in the same cell ({})",
@@ -241,10 +241,12 @@ fn having(
         ),
         _ => format!("neither of {} has it ({})", looked.join(", "), wish.knob.place()),
     };
-    if wish.narrow == Narrow::All && !behind.is_empty() {
+    if wish.narrow == Narrow::All
+        && let Some(device) = behind
+    {
         reason += &format!(
             "; what lies below a loop device's file is set only by name: {}@{}",
-            wish.key, behind[0]
+            wish.key, device.name
         );
     }
     Err(KnobError::Nowhere { knob: wish.knob.id.to_owned(), reason })

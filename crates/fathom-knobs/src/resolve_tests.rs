@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::scope::{ScopeDevice, ScopeMount};
-use crate::{Undo, apply, drift, find, read, undo};
+use crate::{Undo, apply, drift, find, read, read_only_at, undo};
 use fathom_guard::changes::ChangeLog;
 use fathom_guard::faults::Faults;
 use fathom_model::change::Change;
@@ -378,4 +378,66 @@ fn settings_of_mounts_belong_to_their_filesystem() {
     assert_eq!(resolve(&root, &scope, &knobs(&[("ext4.commit", "60")])).unwrap().len(), 1);
     assert!(resolve(&root, &scope, &knobs(&[("btrfs.commit", "60")])).is_err());
     assert!(find("commit").is_ok());
+}
+
+/// Of a loop device that is free again: with its file the kernel has reset what it had of it, which is nobody's doing.
+#[test]
+fn what_went_with_the_file_of_a_loop_device_is_no_change_of_somebodys() {
+    const DIR: &str = "sys/devices/virtual/block/loop9";
+    let tree = Tree::of_text(
+        "[sys/devices/virtual/block/loop9]
+         dev = 7:9
+         size = 131072
+         loop/backing_file = /images/disk
+         queue/scheduler = [none] mq-deadline
+         queue/nr_requests = 128
+         queue/read_ahead_kb = 128
+         mq/0/nr_tags = 128",
+    );
+    let (root, dir) = (tree.root(), tempfile::tempdir().unwrap());
+    let mut log =
+        ChangeLog::create(&fathom_sys::sysroot::SysRoot::live(), dir.path(), "r", Faults::none())
+            .unwrap();
+    let devices = [device("loop9", "/images/disk", false)];
+    let scope = Scope { devices: &devices, mounts: &[], own: &[] };
+    let wanted = knobs(&[("block.nr_requests", "64"), ("block.read_ahead_kb", "256")]);
+    apply(&root, &mut log, &resolve(&root, &scope, &wanted).unwrap(), &[]).unwrap();
+    let entry = log.pending().remove(0);
+    let Change::Knobs(change) = &entry.change else { panic!() };
+    tree.put(format!("{DIR}/queue/read_ahead_kb"), "1024");
+    let kept = undo(&root, &mut log, entry.step, change, false);
+    assert!(matches!(kept, Undo::ChangedBySomebody { .. }), "{kept:?}");
+    tree.put(format!("{DIR}/size"), "0");
+    std::fs::remove_file(root.path(format!("{DIR}/loop/backing_file"))).unwrap();
+    let gone = undo(&root, &mut log, entry.step, change, false);
+    assert!(matches!(&gone, Undo::Gone(what) if what.contains("read_ahead_kb went")), "{gone:?}");
+    assert_eq!(root.text(format!("{DIR}/queue/nr_requests")).unwrap(), "128");
+    assert!(log.pending().is_empty());
+}
+
+/// In a container `/sys` is often read-only: that can be said before anything is done.
+#[test]
+fn settings_below_a_read_only_mount_are_told() {
+    let tree = Tree::of_text(MACHINE);
+    let settings =
+        resolved(&tree, &[("block.nr_requests@sdb", "16"), ("vm.swappiness", "10")]).unwrap();
+    let told = || {
+        let at = settings.iter().map(|setting| read_only_at(&tree.root(), setting));
+        at.map(|at| at.map(|at| at.display().to_string())).collect::<Vec<_>>()
+    };
+    let mounts = |sys: &str, proc: &str| {
+        let line = |id: u32, at: &str, kind: &str, options: &str| {
+            format!("{id} 1 0:{id} / {at} {options},nosuid - {kind} {kind} rw\n")
+        };
+        tree.put(
+            "proc/self/mountinfo",
+            line(20, "/sys", "sysfs", sys) + &line(21, "/proc", "proc", proc),
+        );
+    };
+    mounts("rw", "rw");
+    assert_eq!(told(), [None, None]);
+    mounts("ro", "rw");
+    assert_eq!(told(), [None, Some("/sys".to_owned())], "the machine comes first");
+    mounts("rw", "ro");
+    assert_eq!(told(), [Some("/proc".to_owned()), None]);
 }

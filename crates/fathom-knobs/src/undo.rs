@@ -10,7 +10,7 @@ use crate::site::{Site, device_at, device_of};
 use fathom_guard::changes::{ChangeLog, Step};
 use fathom_inspect::identity::{DeviceIdKind, device_id};
 use fathom_model::change::Change;
-use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
+use fathom_model::change::knob::{KnobAt, KnobChange, KnobPlace, KnobValue};
 use fathom_model::plan::OwnKnob;
 use fathom_sys::mounts::{self, Mount};
 use fathom_sys::process;
@@ -158,6 +158,11 @@ fn undo_at(
             };
         }
     }
+    if !foreign.is_empty() && has_lost_its_file(&site) {
+        let ids: Vec<&str> = foreign.iter().map(|foreign| foreign.knob.as_str()).collect();
+        let (name, ids) = (change.place.name(), ids.join(", "));
+        return Undo::Gone(format!("{name} shows no file any more, and {ids} went with it"));
+    }
     if !foreign.is_empty() {
         let left = left_since(&before, &foreign, &change.left, |value| Some(value.clone()));
         return match note_left(log, step, change, left) {
@@ -300,6 +305,16 @@ fn told(values: &[KnobValue]) -> String {
     format!("before fathom {}", values.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
+/// True for a loop device that is free again: with its file the kernel has taken some of its settings back.
+fn has_lost_its_file(site: &Site) -> bool {
+    const LOOP: u32 = 7;
+    site.device().is_some_and(|device| {
+        device.devno().is_some_and(|devno| devno.major == LOOP)
+            && !device.has("loop/backing_file")
+            && device.size_bytes() == Some(0)
+    })
+}
+
 /// True when the device is known by a name that may be another device's in another boot.
 fn is_nameless(root: &SysRoot, site: &Site) -> bool {
     let devno = site.device().and_then(BlockDir::devno);
@@ -410,7 +425,14 @@ fn undo_own(
             told(&change.before)
         ));
     }
-    let now = match own::read(own, &change.at) {
+    // A boot may number filesystems anew.
+    let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == change.boot_id);
+    let noted = change.at.directory_at.clone();
+    let at = KnobAt { directory_at: noted.filter(|_| is_same_boot), ..change.at.clone() };
+    if let Some(reason) = own::misplaced(&at) {
+        return Undo::NotHere(format!("{reason}; {}", told(&change.before)));
+    }
+    let now = match own::read(own, &at) {
         Ok(now) => now,
         Err(reason) => return Undo::Failed(reason),
     };
@@ -432,9 +454,9 @@ fn undo_own(
         return Undo::ChangedBySomebody { foreign: vec![Foreign { knob, before, left, now }] };
     }
     log.fault_point(&format!("before {} is written", before.knob));
-    let written = own::write(own, &change.at, &before.value);
+    let written = own::write(own, &at, &before.value);
     log.fault_point(&format!("after {} is written", before.knob));
-    match (written, own::read(own, &change.at)) {
+    match (written, own::read(own, &at)) {
         (Ok(()), Ok(now)) if now == before.value => Undo::Restored,
         (Err(reason), _) | (_, Err(reason)) => Undo::Failed(reason),
         (Ok(()), Ok(now)) => {

@@ -286,3 +286,32 @@ fn swap_that_does_not_fit_into_memory_stays_on() {
     assert!(refused.to_string().contains("lie in swap"), "{refused}");
     assert!(log.pending().is_empty(), "nothing was to be changed");
 }
+
+/// Of a swap area that is off its file can be renamed: it is found by what it is, and told as long as it is not.
+#[test]
+fn swap_is_looked_for_under_another_name_and_not_forgotten() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let [area, renamed] = ["swap", "swap.old"].map(|name| dir.path().join(name));
+    // Not one that the kernel would take.
+    fs::write(&area, "").expect("is made");
+    let at = fathom_guard::file_at::note(&root, &area);
+    let change = MachineChange::SwapOff { area: area.clone(), priority: 7, discard: None, at };
+    let step = log.intend(Change::Machine(change.clone())).expect("is noted");
+    let mut back = || machine::undo(&root, &mut log, step, &change, (false, true));
+    let tried = |outcome: Outcome, path: &Path| {
+        let Outcome::Failed(reason) = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains(&format!("swapon {}", path.display())), "{reason}");
+    };
+    tried(back(), &area);
+    fs::rename(&area, &renamed).expect("is renamed");
+    tried(back(), &renamed);
+    fs::remove_file(&renamed).expect("is removed");
+    let missing = back();
+    assert!(
+        matches!(&missing, Outcome::NotHere(what) if what.contains("priority 7")),
+        "{missing:?}"
+    );
+    assert_eq!(log.pending().len(), 1, "it is not forgotten");
+}

@@ -35,6 +35,9 @@ pub struct FileAt {
     /// Its inode number; none before it was made, and of a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<u64>,
+    /// When it was made, in nanoseconds since 1970, where the filesystem knows: the number of an inode is given again to what comes later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub born_ns: Option<i64>,
     /// Its path from the root of its filesystem; none of a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<PathBuf>,

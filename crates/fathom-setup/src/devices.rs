@@ -11,6 +11,7 @@ use fathom_guard::target::Target;
 use fathom_guard::{Consent, Refusal, claim_block_device};
 use fathom_model::change::setup::SetupChange;
 use fathom_sys::io::fsync;
+use fathom_sys::sysfs_block::BlockDir;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -155,8 +156,11 @@ fn attach(
     }
     let call = call.arg(&word);
     let at = file_at::note(site.root, path);
-    let change = |name| SetupChange::Loop { path: path.to_owned(), name, at: at.clone() };
-    let step = site.intend(change(None))?;
+    let change = |name, sequence| {
+        let (path, at) = (path.to_owned(), at.clone());
+        SetupChange::Loop { path, name, sequence, at }
+    };
+    let step = site.intend(change(None, None))?;
     let shown = site.run(&call)?;
     if site.is_dry() {
         // Which one it will be shows only then.
@@ -172,7 +176,9 @@ fn attach(
     }
     let shown = PathBuf::from(shown.trim());
     let device = site.device(&shown)?;
-    site.made(step, change(Some(device.name.clone())))?;
+    let sequence =
+        BlockDir::by_name(site.root, &device.name).and_then(|disk| disk.value("diskseq"));
+    site.made(step, change(Some(device.name.clone()), sequence))?;
     if device.id != word {
         let text =
             format!("{} shows {}, not {word}: somebody is changing it", device.name, device.id);

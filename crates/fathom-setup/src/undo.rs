@@ -197,7 +197,8 @@ impl<'a> Undoing<'a> {
 
     fn loop_file(&mut self, path: &Path, size_bytes: u64, at: Option<&FileAt>) -> Undo {
         if let Some(device) = self.loop_over(&self.backing(path, at)) {
-            return Undo::Failed(format!("{} is still shown by /dev/{device}", path.display()));
+            let name = device.name;
+            return Undo::Failed(format!("{} is still shown by /dev/{name}", path.display()));
         }
         let path = &match self.found(path, at) {
             Ok(path) => path,
@@ -221,16 +222,31 @@ impl<'a> Undoing<'a> {
         }
     }
 
+    /// What is known of a loop device of ours by its file. The last one of that path counts: files are built anew for the next trial.
     fn backing(&self, path: &Path, at: Option<&FileAt>) -> Backing {
-        let at = at.filter(|_| self.is_same_boot());
-        let inode = at.and_then(|at| Some((at.device.parse().ok()?, at.inode?)));
-        Backing { path: path.to_owned(), inode, has_same_paths: self.has_same_paths }
+        let entries = (0..).map_while(|step| self.log.entry(step));
+        let sequences = entries.filter_map(|entry| match &entry.change {
+            Change::Setup(SetupChange::Loop { path: other, sequence, .. }) if other == path => {
+                Some(*sequence)
+            }
+            _ => None,
+        });
+        let sequence = sequences.last().flatten().filter(|_| self.is_same_boot());
+        let at = at.filter(|at| self.is_same_boot() && at.inode.is_some()).cloned();
+        Backing { path: path.to_owned(), at, sequence, has_same_paths: self.has_same_paths }
     }
 
     /// The loop device that shows the file, or showed it before it was removed.
-    fn loop_over(&self, backing: &Backing) -> Option<String> {
+    fn loop_over(&self, backing: &Backing) -> Option<loopdev::LoopDevice> {
         let mut attached = loopdev::attached(self.root).into_iter();
-        attached.find(|device| backing.is_shown_by(device)).map(|device| device.name)
+        attached.find(|device| backing.is_shown_by(self.root, device))
+    }
+
+    /// Where the file of a loop device is now that was moved out of the state directory: nobody would find it there when it is detached.
+    fn moved_out(&self, device: &loopdev::LoopDevice, path: &Path, at: &FileAt) -> Option<PathBuf> {
+        let is_it = |path: &Path| file_at::is_at(path, at);
+        let now = device.backing_path.clone().filter(|now| is_it(now))?;
+        (!is_it(path) && self.in_store(&is_it).is_none()).then_some(now)
     }
 
     /// True when the identifier means the device, that of a loop device also where its file has another path than here.
@@ -245,7 +261,7 @@ impl<'a> Undoing<'a> {
             });
         if let Some(noted) = noted.last() {
             let device = loopdev::by_devno(self.root, devno);
-            return device.is_some_and(|device| noted.is_shown_by(&device));
+            return device.is_some_and(|device| noted.is_shown_by(self.root, &device));
         }
         let is_path = id.starts_with('/') && !self.has_same_paths;
         (!is_path || self.log.maker().has_same_root(self.root))
@@ -254,7 +270,13 @@ impl<'a> Undoing<'a> {
 
     fn loop_device(&mut self, path: &Path, at: Option<&FileAt>) -> Undo {
         let backing = self.backing(path, at);
-        let Some(name) = self.loop_over(&backing) else { return self.not_there() };
+        let Some(device) = self.loop_over(&backing) else { return self.not_there() };
+        let here = at.filter(|_| self.has_same_paths && self.is_same_boot());
+        if let Some(now) = here.and_then(|at| self.moved_out(&device, path, at)) {
+            let found = format!("/dev/{} shows {} by now", device.name, now.display());
+            return Undo::ChangedBySomebody { found };
+        }
+        let name = device.name;
         let disk = BlockDir::by_name(self.root, &name);
         let users: Vec<String> = disk
             .iter()
@@ -267,7 +289,7 @@ impl<'a> Undoing<'a> {
         }
         let call = Call::new("losetup", ["--detach".to_owned(), format!("/dev/{name}")]);
         self.run_until_gone(&call, move |root| {
-            !loopdev::attached(root).iter().any(|device| backing.is_shown_by(device))
+            !loopdev::attached(root).iter().any(|device| backing.is_shown_by(root, device))
         })
     }
 
@@ -613,26 +635,38 @@ impl<'a> Undoing<'a> {
 #[derive(Debug, Clone)]
 struct Backing {
     path: PathBuf,
-    /// Its filesystem and inode, where they were noted.
-    inode: Option<(DevNo, u64)>,
+    /// What it is, where that was noted.
+    at: Option<FileAt>,
+    /// The running number of its device, likewise.
+    sequence: Option<u64>,
     has_same_paths: bool,
 }
 
 impl Backing {
     /// True for the loop device that shows it, or showed it before it was removed.
-    fn is_shown_by(&self, device: &loopdev::LoopDevice) -> bool {
+    fn is_shown_by(&self, root: &SysRoot, device: &loopdev::LoopDevice) -> bool {
         let Some(shown) = &device.backing_path else { return false };
-        let text = shown.to_string_lossy();
-        let shown = Path::new(text.strip_suffix(" (deleted)").unwrap_or(&text));
-        if self.has_same_paths {
-            return match (self.inode, device.backing_inode) {
-                // Whatever the file is called by now.
-                (Some(inode), Some(shown)) => shown == inode,
-                _ => shown == self.path,
-            };
+        let disk = BlockDir::by_devno(root, device.devno);
+        let sequence: Option<u64> = disk.and_then(|disk| disk.value("diskseq"));
+        if let Some((noted, now)) = self.sequence.zip(sequence) {
+            return noted == now;
         }
-        let is_it = self.inode.is_none_or(|inode| device.backing_inode == Some(inode));
-        is_it && is_same_end(shown, &self.path)
+        let text = shown.to_string_lossy();
+        let removed = text.strip_suffix(" (deleted)").map(Path::new);
+        let shown = removed.unwrap_or(shown);
+        let inode = self.at.as_ref().map(|at| (at.device.parse().ok(), at.inode));
+        let is_it = inode.is_none_or(|(filesystem, inode)| {
+            device.backing_inode.map(|(on, number)| (Some(on), Some(number)))
+                == Some((filesystem, inode))
+        });
+        match &self.at {
+            // Whatever the file is called by now. Its number alone is another file's when ours is gone.
+            Some(at) if self.has_same_paths && removed.is_none() => {
+                is_it && file_at::is_at(shown, at)
+            }
+            None if self.has_same_paths => shown == self.path,
+            _ => is_it && is_same_end(shown, &self.path),
+        }
     }
 }
 
@@ -711,7 +745,8 @@ mod tests {
             let (root, dir) = (tree.root(), tempfile::tempdir().expect("a directory"));
             let mut log = ChangeLog::create(&SysRoot::live(), dir.path(), "run", Faults::none())
                 .expect("is made");
-            let change = SetupChange::Loop { path: file.into(), name: None, at: None };
+            let change =
+                SetupChange::Loop { path: file.into(), name: None, sequence: None, at: None };
             log.intend(Change::Setup(change)).expect("is noted");
             let note: &mut dyn FnMut(&str) = &mut |_| ();
             let mut undoing = Undoing::new(&root, &log, note);

@@ -218,6 +218,14 @@ pub fn facts_of(file: &File) -> io::Result<FileFacts> {
     statx(file, "", AtFlags::EMPTY_PATH)
 }
 
+/// Facts of what a path leads to; of a symbolic link those of the link.
+///
+/// # Errors
+/// Those of statx.
+pub fn facts_at(path: &Path) -> io::Result<FileFacts> {
+    statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+}
+
 pub(crate) fn statx(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> io::Result<FileFacts> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(fd, name, flags, wanted)?;

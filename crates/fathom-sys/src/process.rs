@@ -279,10 +279,12 @@ pub fn new_log(path: &std::path::Path) -> io::Result<std::fs::File> {
     options.append(true).create_new(true).mode(0o600).custom_flags(libc::O_DSYNC).open(path)
 }
 
-/// Leaves the terminal and the session of whoever started this process: it goes on when they end. Nothing happens in one that
-/// leads a group already.
+/// Leaves the terminal and the session of whoever started this process: it goes on when they end, and is called `fathom`. One that
+/// leads a group already stays where it is.
 pub fn leave_terminal() {
     let _ = rustix::process::setsid();
+    // Started from `/proc/self/exe` it would be called that, and be found by its name by nobody.
+    std::fs::write("/proc/self/comm", "fathom").ok();
 }
 
 #[cfg(test)]

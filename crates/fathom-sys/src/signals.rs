@@ -118,9 +118,9 @@ pub enum Heard {
     Resized,
 }
 
-/// Blocks INT, QUIT, TERM, HUP and all others that end a process in this thread and all that it will start, and turns them into `flag`; `heard` is told of
-/// each request, with how many were made by now. With `has_terminal` it is also told before the process is stopped from the terminal, and
-/// after that, and of new sizes.
+/// Blocks INT, QUIT, TERM, HUP and all others that end a process in this thread and all that it will start, and turns them into
+/// `flag`; `heard` is told of each request, with how many were made by now. With `has_terminal` it is also told before the process is
+/// stopped from the terminal, and after that, and of new sizes.
 ///
 /// Must be called before any other thread exists. SIGHUP stays ignored when it was (nohup). SIGPIPE is ignored, so that
 /// a closed pipe is an error of the write and not the end of the process, and so is SIGXFSZ, for the limit of file sizes.
@@ -137,7 +137,8 @@ pub fn watch(
     // SAFETY: the pointer is to our own set.
     unsafe { libc::sigemptyset(&raw mut set) };
     let of_terminal = OF_TERMINAL.into_iter().filter(|_| has_terminal);
-    for signal in WATCHED.into_iter().chain(FURTHER).chain(of_terminal) {
+    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    for signal in WATCHED.into_iter().chain(FURTHER).chain(real_time).chain(of_terminal) {
         let may_be_ignored = ![libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal);
         if may_be_ignored && is_ignored(signal) {
             continue;

@@ -418,13 +418,10 @@ fn swap_on(
     (area, at): (&Path, Option<&FileAt>),
     (priority, discard): (i32, Option<&str>),
 ) -> Outcome {
-    let found = match at {
-        _ if log.shares_paths(root) => Found::At(area.to_owned()),
-        Some(at) => file_at::find(root, area, Some(at), true),
-        None => Found::Unknown,
-    };
-    let Found::At(area) = found else {
-        return Outcome::NotHere("the kernel lists areas in /proc/swaps".to_owned());
+    let Some(area) = area_now(root, log, area, at) else {
+        return Outcome::NotHere(format!(
+            "it was on with priority {priority}; the kernel lists areas in /proc/swaps"
+        ));
     };
     let own = file_at::note(root, &area);
     let is_on = || {
@@ -438,9 +435,6 @@ fn swap_on(
     if is_on() {
         return Outcome::AlreadyBack;
     }
-    if !area.exists() {
-        return Outcome::Gone(format!("swap area {} does not exist any more", area.display()));
-    }
     log.fault_point("before swapon");
     let done = swap::on(&area, priority, discard);
     log.fault_point("after swapon");
@@ -453,6 +447,27 @@ fn swap_on(
             shell::path(&area)
         )),
     }
+}
+
+/// Where a swap area is now: by what it is, whatever its file is called in its directory by now; else by its path.
+fn area_now(root: &SysRoot, log: &ChangeLog, area: &Path, at: Option<&FileAt>) -> Option<PathBuf> {
+    let is_it = |path: &Path, at: &FileAt| {
+        file_at::note(root, path).is_some_and(|now| file_at::is_same(&now, at))
+    };
+    let has_same_paths = log.shares_paths(root);
+    if let Some(at) = at
+        && !(has_same_paths && is_it(area, at))
+    {
+        if let Found::At(found) = file_at::find(root, area, Some(at), true) {
+            return Some(found);
+        }
+        let beside = fs::read_dir(area.parent()?).into_iter().flatten().flatten();
+        let mut beside = beside.map(|entry| entry.path()).filter(|_| has_same_paths);
+        if let Some(found) = beside.find(|path| file_at::is_at(path, at)) {
+            return Some(found);
+        }
+    }
+    (has_same_paths && area.exists()).then(|| area.to_owned())
 }
 
 fn start_service(log: &ChangeLog, unit: &str) -> Outcome {

@@ -423,8 +423,13 @@ impl<'a> Survey<'a> {
         let scope = Scope { devices: &devices, mounts: &mounts, own };
         match fathom_knobs::resolve(self.ground.root, &scope, &cell.knobs) {
             Ok(settings) => {
-                let writes = settings.iter().map(known).collect();
+                let writes: Vec<Write> = settings.iter().map(known).collect();
                 self.warn(&settings);
+                let written = settings.iter().zip(&writes).filter(|(_, w)| w.privilege.is_some());
+                let mut written = written.map(|(setting, _)| setting);
+                if let Some(reason) = written.find_map(|s| read_only(self.ground.root, s)) {
+                    self.refuse(LabError::Cell { reason, class: ErrorClass::Missing });
+                }
                 writes
             }
             Err(error) => {
@@ -558,6 +563,15 @@ impl<'a> Survey<'a> {
 }
 
 /// A step, which may need the rights of root.
+/// Why a setting cannot be written to where its file lies; none where it can.
+fn read_only(root: &SysRoot, setting: &fathom_knobs::Setting) -> Option<String> {
+    let at = fathom_knobs::read_only_at(root, setting)?;
+    let (knob, place, at) = (&setting.knob, setting.place.name(), at.display());
+    Some(format!(
+        "{knob} of {place} cannot be set: {at} is mounted read-only here; mount -o remount,rw {at}"
+    ))
+}
+
 fn act(text: String, is_root: bool) -> Act {
     Act { text, privilege: is_root.then(|| "root".to_owned()) }
 }

@@ -1,7 +1,9 @@
 //! Settings that were changed, with what they were before.
 
+use super::FileAt;
 use crate::plan::OwnKnob;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Settings of one place (a device, a mount, the machine), as they were before the first of them was written. All values that
@@ -45,9 +47,12 @@ pub struct KnobAt {
     /// The directory in which the user's own commands were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Where they looked for programs (`PATH`).
+    /// What that directory is: another may have its name later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search_path: Option<String>,
+    pub directory_at: Option<FileAt>,
+    /// Variables of the environment that they use (`PATH`, `HOME`, those that they name); none for one that was not set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, Option<String>>,
 }
 
 impl KnobChange {

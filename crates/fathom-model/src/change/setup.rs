@@ -41,6 +41,9 @@ pub enum SetupChange {
         path: PathBuf,
         /// Its kernel name, once it is known.
         name: Option<String>,
+        /// The kernel's running number of it (`diskseq`), once it is known: with another file it has another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sequence: Option<u64>,
         /// Where the file is; none in journals of older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<FileAt>,

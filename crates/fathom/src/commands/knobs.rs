@@ -10,7 +10,7 @@ use fathom_knobs::knob::Access;
 use fathom_knobs::persist::{self, Persistent};
 use fathom_knobs::scope::{of_remote, of_stack};
 use fathom_knobs::{
-    Knob, Scope, ScopeDevice, ScopeMount, all, find, legal, old_names, places, read,
+    Knob, Scope, ScopeDevice, ScopeMount, all, find, legal, old_names, places, read, word_of,
 };
 use fathom_model::change::knob::KnobPlace;
 use fathom_model::stack::FsFacts;
@@ -35,7 +35,15 @@ pub fn run(output: Output, args: &Knobs) -> CommandResult {
     };
     let (devices, mounts) = match target {
         Some(target) => of_target(output, &root, target)?,
-        None => (machine_devices(&root), machine_mounts(&root)),
+        None => {
+            let mut devices = machine_devices(&root);
+            // The kernel's own path of a device's setting means that device.
+            if let Some(name) = id.and_then(|id| id.strip_prefix("/sys/block/")?.split('/').next())
+            {
+                devices.retain(|device| device.name == name);
+            }
+            (devices, machine_mounts(&root))
+        }
     };
     let Some(id) = id else {
         let found: Vec<(&Knob, Vec<Now>)> =
@@ -45,6 +53,7 @@ pub fn run(output: Output, args: &Knobs) -> CommandResult {
         output.json("result", &json!({ "knobs": knobs }))?;
         return Ok(Exit::Done);
     };
+    let id = word_of(id);
     let knob = find(id).map_err(|error| CommandError::usage(output, &error))?;
     let now = now(&root, &devices, &mounts, knob);
     output.text(&explain(&root, output.width(), id, knob, &now))?;
@@ -231,10 +240,15 @@ fn explain(root: &SysRoot, width: usize, asked: &str, knob: &Knob, now: &[Now]) 
     line("not put back", knob.inexact);
     line("mind", knob.trap);
     let kept = persistent(root, knob, now);
-    line("to keep it", &format!("{}{}", kept.file, if kept.file.is_empty() { "" } else { ":" }));
+    // Each value needs a rule of its own.
+    let of = match now.first().filter(|_| grouped(now).len() > 1) {
+        Some(first) => format!("that of {}; likewise the others; ", first.place.name()),
+        None => String::new(),
+    };
     if kept.file.is_empty() {
-        let _ = writeln!(text, "{:14}{}", "to keep it", kept.text);
+        let _ = writeln!(text, "{:14}{of}{}", "to keep it", kept.text);
     } else {
+        line("to keep it", &format!("{of}{}:", kept.file));
         // Not wrapped: it is copied.
         let _ = writeln!(text, "{:14}{}", "", kept.text);
     }

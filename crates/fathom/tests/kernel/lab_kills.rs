@@ -1,14 +1,15 @@
 //! An experiment that is killed, at every place where it can be: `fathom restore` puts everything back, and started again it goes
 //! on until each trial is there exactly once.
 
-use crate::cli::{Sandbox, p, run};
+use crate::cli::{Sandbox, p, run, wait_until};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
 use fathom_testkit::command::tool;
-use fathom_testkit::{FsKind, Trial, counted, kernel_test, sample};
+use fathom_testkit::{FsKind, LoopDevice, LoopOptions, Trial, counted, kernel_test, sample};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 pub fn trials() -> Vec<Trial> {
@@ -19,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_killed_until_done", &needs, until_done),
         kernel_test("lab_killed_and_renamed", &needs, renamed),
         kernel_test("lab_killed_and_in_use", &needs, in_use),
+        kernel_test("lab_killed_and_tidied_up", &needs, tidied_up),
         kernel_test("lab_killed_with_a_store_that_is_read_only", &needs, read_only_store),
         kernel_test("lab_killed_with_relative_commands", &[FathomBinary], relative_commands),
         kernel_test("lab_signals", &[FathomBinary, FsOnLoop(FsKind::Ext4), Tool("kill")], signals),
@@ -142,6 +144,26 @@ fn renamed() {
         assert_same(&before, &machine(&sandbox, &[]), &format!("{number}: {done:?}"));
         sandbox.nothing_left(&[]);
     }
+    // Where fathom looks for nothing: told, until they have removed it.
+    kill_measuring(&sandbox, &args);
+    let (dir, out) = (built().unwrap(), sandbox.scratch.join("out"));
+    fs::rename(&dir, &out).unwrap();
+    let file = out.join("disk-1.img");
+    let told = sandbox.run(&["restore"]);
+    assert!(told.code == 5 && told.stdout.contains(p(&out.join("mnt"))), "{told:?}");
+    assert!(tool("umount").arg(out.join("mnt")).status().unwrap().success());
+    let told = sandbox.run(&["restore"]);
+    assert!(
+        told.code == 5 && told.stdout.contains(&format!("shows {} by now", p(&file))),
+        "{told:?}"
+    );
+    let device = told.stdout.split("/dev/").find(|text| text.contains(" shows ")).unwrap();
+    let device = format!("/dev/{}", device.split(' ').next().unwrap());
+    assert!(tool("losetup").args(["--detach", &device]).status().unwrap().success());
+    fs::remove_dir_all(&out).unwrap();
+    let done = sandbox.run(&["restore"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_same(&before, &machine(&sandbox, &[]), &format!("{done:?}"));
 }
 
 /// Somebody sits in the mount of the setup: each command is told once, and what lies around it is nobody else's.
@@ -231,6 +253,78 @@ fn relative_commands() {
     let done = run_in(&elsewhere, &["restore"], "");
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!((own(&started).as_str(), own(&elsewhere).as_str()), ("a\n", "b\n"), "{done:?}");
+    // A variable that they name has another value here.
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("./own", "$HOME/own")).unwrap();
+    let at_home = |home: &Path, args: &[&str], fault: &str| {
+        run(|| {
+            let mut command = sandbox.command(args);
+            command.env("HOME", home).env("FATHOM_FAULT", fault);
+            command
+        })
+    };
+    at_home(&started, &args, &format!("kill:{number}"));
+    assert_eq!(own(&started), "b\n");
+    let done = at_home(&elsewhere, &["restore"], "");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!((own(&started).as_str(), own(&elsewhere).as_str()), ("a\n", "b\n"), "{done:?}");
+    // Another directory has the name of that in which they ran.
+    fs::write(&file, text).unwrap();
+    run_in(&started, &args, &format!("kill:{number}"));
+    let renamed = sandbox.scratch.join("renamed");
+    fs::rename(&started, &renamed).unwrap();
+    fs::create_dir(&started).unwrap();
+    fs::write(started.join("own"), "b\n").unwrap();
+    let done = run_in(&elsewhere, &["restore"], "");
+    assert_eq!(done.code, 3, "{done:?}");
+    assert!(done.stdout.contains("another directory") && done.stdout.contains("was a"), "{done:?}");
+    assert_eq!((own(&started).as_str(), own(&renamed).as_str()), ("b\n", "b\n"), "{done:?}");
+    fs::remove_dir_all(&started).unwrap();
+    fs::rename(&renamed, &started).unwrap();
+    assert_eq!(run_in(&elsewhere, &["restore"], "").code, 0);
+    assert_eq!(own(&started), "a\n");
+}
+
+/// Somebody has tidied up by hand after a kill, and a file of theirs got the number of the inode that fathom's had: it stays, and so does the
+/// loop device over it.
+fn tidied_up() {
+    let sandbox = Sandbox::new();
+    let setup = "[setup]\ndevices = ['loop:32MiB']\n[setup.filesystem]\ntype = 'ext4'\n";
+    let file = plan(&sandbox, "built", &format!("{READ}{setup}[design]\nblocks = 1\n"));
+    kill_measuring(&sandbox, &["lab", p(&file), "--new", "--seed=3"]);
+    let state = sandbox.db().parent().unwrap().canonicalize().unwrap();
+    let dirs = || fs::read_dir(&state).unwrap().flatten().map(|entry| entry.path());
+    let dir = dirs().find(|path| path.join("disk-1.img").exists()).unwrap();
+    let inode = fs::metadata(dir.join("disk-1.img")).unwrap().ino();
+    let shown = tool("losetup").arg("-j").arg(dir.join("disk-1.img")).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let device = shown.split(':').next().unwrap();
+    assert!(tool("umount").arg(dir.join("mnt")).status().unwrap().success());
+    assert!(tool("losetup").args(["--detach", device]).status().unwrap().success());
+    wait_until("it is detached", || {
+        let left = tool("losetup").arg("-j").arg(dir.join("disk-1.img")).output().unwrap();
+        left.stdout.is_empty()
+    });
+    fs::remove_dir_all(&dir).unwrap();
+    let mut theirs = Vec::new();
+    for number in 0..300 {
+        let path = state.join(format!("notes-{number}"));
+        fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
+        theirs.push(path);
+        if fs::metadata(&theirs[number]).unwrap().ino() == inode {
+            break;
+        }
+    }
+    // Where numbers are not given again nothing can be mistaken.
+    let device = LoopDevice::over(theirs.last().unwrap(), &LoopOptions::default()).unwrap();
+    let done = sandbox.run(&["restore"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(theirs.iter().all(|path| path.exists()), "{done:?}");
+    let shown = tool("losetup").arg(device.path()).output().unwrap();
+    assert!(shown.status.success(), "{done:?}: {shown:?}");
+    drop(device);
+    theirs.iter().for_each(|path| fs::remove_file(path).unwrap());
+    sandbox.nothing_left(&[]);
 }
 
 /// Killed again and again, a little later each time, and always started again: in the end every trial is there once.
@@ -281,6 +375,7 @@ fn signals() {
         &["USR2"],
         &["XCPU"],
         &["PWR"],
+        &["RTMIN"],
     ] {
         let sandbox = Sandbox::new();
         let before = machine(&sandbox, &[]);
