@@ -5,7 +5,7 @@ use super::loads::{Load, LoadKind};
 use super::{companion, machine, memory_group};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
-use crate::restore::{self, Report};
+use crate::restore::{self, Outcome, Report};
 use crate::run::{self, RunOptions, TargetKey};
 use crate::target::{self, PreparedTarget, TargetWish};
 use fathom_guard::FileRefusal;
@@ -13,7 +13,7 @@ use fathom_guard::changes::ChangeLog;
 use fathom_guard::faults::Faults;
 use fathom_knobs::{Scope, Setting};
 use fathom_model::change::Change;
-use fathom_model::change::knob::KnobPlace;
+use fathom_model::change::knob::{KnobPlace, KnobValue};
 use fathom_model::change::machine::MachineChange;
 use fathom_model::plan::cell::{Cell, KnobReading};
 use fathom_model::plan::setup::{ArrayState, SetupSpec};
@@ -42,6 +42,8 @@ pub(crate) struct Bench {
     found: Vec<Option<String>>,
     /// They are those of the cell whose turn it is, all of them.
     is_set: bool,
+    /// What somebody else has changed during the experiment, and stays as they set it.
+    theirs: Vec<Theirs>,
     own: Vec<OwnKnob>,
     prepared: BTreeMap<TargetKey, PreparedTarget>,
     wishes: BTreeMap<TargetKey, TargetWish>,
@@ -49,6 +51,15 @@ pub(crate) struct Bench {
     /// How often services were stopped again.
     stopped_again: BTreeMap<String, u32>,
     seed: u64,
+}
+
+/// A setting that somebody else has changed.
+struct Theirs {
+    place: KnobPlace,
+    knob: String,
+    /// Before the experiment.
+    before: String,
+    now: String,
 }
 
 impl Bench {
@@ -63,6 +74,7 @@ impl Bench {
             settings: Vec::new(),
             found: Vec::new(),
             is_set: false,
+            theirs: Vec::new(),
             own: plan.own_knobs.clone(),
             prepared: BTreeMap::new(),
             wishes: BTreeMap::new(),
@@ -320,29 +332,54 @@ impl Bench {
         })
     }
 
-    /// Takes the settings of the last cell back.
+    /// What somebody else has changed and the cell leaves as it is: its trials would be measured with something else than those before.
+    pub fn theirs(&self) -> Option<String> {
+        let is_set = |theirs: &&Theirs| {
+            let mut settings = self.settings.iter();
+            settings.any(|own| own.place == theirs.place && own.knob == theirs.knob)
+        };
+        let Theirs { place, knob, before, now } = self.theirs.iter().find(|one| !is_set(one))?;
+        Some(format!(
+            "somebody else has changed {knob} of {} during the experiment, which this cell does not set: it is {now} now, before it \
+             was {before}",
+            place.name()
+        ))
+    }
+
+    /// Takes the settings of the last cell back. What somebody else has changed since stays as they set it, and in the journal.
     ///
     /// # Errors
-    /// [`LabError::Target`] when one cannot be put back.
+    /// [`LabError::Cell`] when one cannot be put back.
     pub fn restore_knobs(&mut self) -> Result<(), LabError> {
         self.settings.clear();
         self.found.clear();
         self.is_set = false;
         let log = Self::log(&mut self.log)?;
-        let mut failed = Vec::new();
+        let (mut failed, mut before) = (Vec::new(), BTreeMap::new());
         for entry in log.pending() {
-            if !matches!(entry.change, Change::Knobs(_)) {
-                continue;
-            }
+            let Change::Knobs(change) = &entry.change else { continue };
             let report = restore::restore_entry(&self.root, log, &entry, false, true, &mut |_| ());
-            if !report.outcome.is_done() {
-                failed.push(report.to_string());
+            match &report.outcome {
+                // Newest first: what the oldest found was there before the experiment.
+                Outcome::ChangedBySomebody(_) => {
+                    let which = |value: &KnobValue| (change.place.clone(), value.knob.clone());
+                    before.extend(change.before.iter().map(|v| (which(v), v.value.clone())));
+                }
+                outcome if outcome.is_done() => {}
+                _ => failed.push(report.to_string()),
             }
         }
+        let theirs = before.into_iter().filter_map(|((place, knob), before)| {
+            let setting = Setting { knob, place, value: before };
+            let now = self.read(&setting)?;
+            let Setting { knob, place, value: before } = setting;
+            (now != before).then_some(Theirs { place, knob, before, now })
+        });
+        self.theirs = theirs.collect();
         if failed.is_empty() {
             return Ok(());
         }
-        Err(LabError::Cell { reason: failed.join("; "), class: ErrorClass::Refused })
+        Err(LabError::Cell { reason: failed.join("; "), class: ErrorClass::TargetIo })
     }
 
     /// The targets of the cell's loads, still to be written full: those of the trial before where they are the same.

@@ -186,7 +186,11 @@ impl Campaign<'_, '_, '_, '_> {
         let ready = self.make_ready(at.cell, loads)?;
         self.bench.stop_again(self.lab, &self.plan)?;
         let is_due = self.wait_past_timers(&ready, number)?;
-        let void = self.calm_down(&ready)?;
+        let theirs = self.bench.theirs().map(|cause| Void { cause, class: None });
+        let void = match theirs {
+            Some(theirs) => Some(theirs),
+            None => self.calm_down(&ready)?,
+        };
         if void.is_some() {
             let workload = program::workload_of("");
             let record = program::empty_record(label, workload, 0);

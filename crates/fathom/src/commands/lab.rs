@@ -279,6 +279,11 @@ fn dry_run(common: &Common, output: Output, args: &Arguments, plan: &Plan) -> Co
             exit = exit.max(how);
         }
     }
+    let pending = restore::pending(ground.root, &state_dir).unwrap_or_default();
+    if pending.iter().any(|left| !left.is_running) {
+        let note = "what a killed run left changed is put back first; until then values are its, not those before: fathom restore --list";
+        outline.notes.push(note.to_owned());
+    }
     let result = serde_json::json!({ "outline": outline, "exit_code": exit.code() });
     finish(output, &report::outline::text(&outline, output.width()), &result, exit)
 }

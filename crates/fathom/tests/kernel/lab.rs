@@ -288,23 +288,27 @@ fn queue(device: &LoopDevice, name: &str) -> PathBuf {
     Path::new("/sys/block").join(device.name()).join("queue").join(name)
 }
 
-/// A thread writes what the cell has set otherwise, while it is measured: the trials are void and name it.
-fn drift() {
-    let sandbox = Sandbox::new();
-    let fs = mounted(FsKind::Ext4, &[], "");
-    let before = machine(&sandbox, &[fs.device()]);
-    let text = format!("{READ}[knobs]\nblock.read_ahead_kb = 256\n[design]\nblocks = 9\n")
-        .replace("80ms", "500ms");
-    let file = plan(&sandbox, "drift", &text);
-    let (knob, over) = (queue(fs.device(), "read_ahead_kb"), Arc::new(AtomicBool::new(false)));
+/// A thread sets the read-ahead while a cell is measured that is known by a setting, as often as it is told to.
+fn meddled(
+    sandbox: &Sandbox,
+    fs: &MountedFs,
+    text: &str,
+    (name, value): (&str, &'static str),
+    times: usize,
+) -> Done {
+    let file = plan(sandbox, "drift", &format!("{READ}{text}").replace("80ms", "500ms"));
+    let over = Arc::new(AtomicBool::new(false));
     let meddler = thread::spawn({
-        let (knob, over) = (knob.clone(), over.clone());
+        let (over, mark) = (over.clone(), queue(fs.device(), name));
+        let ahead = queue(fs.device(), "read_ahead_kb");
         move || {
-            while !over.load(Ordering::Relaxed) {
+            let mut left = times;
+            while left > 0 && !over.load(Ordering::Relaxed) {
                 // Only what the experiment has set: not what it puts back at the end.
-                if fs::read_to_string(&knob).unwrap().trim() == "256" {
+                if fs::read_to_string(&mark).unwrap().trim() == value {
                     thread::sleep(Duration::from_millis(20));
-                    fs::write(&knob, "512").unwrap();
+                    fs::write(&ahead, "512").unwrap();
+                    left -= 1;
                 }
                 thread::sleep(Duration::from_millis(2));
             }
@@ -313,20 +317,49 @@ fn drift() {
     let done = sandbox.run(&["--json", "lab", p(&file), p(fs.dir())]);
     over.store(true, Ordering::Relaxed);
     meddler.join().unwrap();
-    // The trial is void, and as the other's value is not overwritten, no further one can begin.
-    assert_eq!(done.code, 3, "{done:?}");
-    let records = done.records();
-    assert!(!records.is_empty(), "{done:?}");
-    for record in &records {
-        let void = record["cell"]["void"].as_str().unwrap_or_else(|| panic!("it counts: {record}"));
-        assert!(void.contains("block.read_ahead_kb") && void.contains("512"), "{void}");
-    }
     // Somebody else's value stays, and that is said.
     assert!(done.stderr.contains("somebody else has changed it"), "{done:?}");
-    assert_eq!(fs::read_to_string(&knob).unwrap().trim(), "512");
-    let forced = sandbox.run(&["restore", "--force"]);
-    assert_eq!(forced.code, 0, "{forced:?}");
-    assert_same(&before, &machine(&sandbox, &[fs.device()]), "after restore --force");
+    let now = fs::read_to_string(queue(fs.device(), "read_ahead_kb")).unwrap();
+    assert_eq!((done.code, now.trim()), (1, "512"), "{done:?}");
+    done
+}
+
+/// The trials are void and name it. The next ones have settings of their own, and what was set meanwhile is there again after them, until it
+/// happens again and again.
+fn drift() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let before = machine(&sandbox, &[fs.device()]);
+    let is_drift = |record: &Value| {
+        let void = record["cell"]["void"].as_str()?;
+        Some(void.contains("block.read_ahead_kb") && void.contains("was set to 256 and is 512"))
+    };
+    let forced = || {
+        let forced = sandbox.run(&["restore", "--force"]);
+        assert_eq!(forced.code, 0, "{forced:?}");
+        assert_same(&before, &machine(&sandbox, &[fs.device()]), "after restore --force");
+    };
+    let once = "[factors]\nblock.read_ahead_kb = [64, 256]\n[design]\nblocks = 3\n";
+    let own = ("read_ahead_kb", "256");
+    let done = meddled(&sandbox, &fs, once, own, 1);
+    let records = done.records();
+    let void: Vec<bool> = records.iter().filter_map(is_drift).collect();
+    assert_eq!((records.len(), void), (6, vec![true]), "{done:?}");
+    assert_eq!(done.result()["ended"], "complete");
+    forced();
+    let always = "[knobs]\nblock.read_ahead_kb = 256\n[design]\nblocks = 9\n";
+    let done = meddled(&sandbox, &fs, always, own, usize::MAX);
+    let void: Vec<Option<bool>> = done.records().iter().map(is_drift).collect();
+    assert_eq!(void, [Some(true); 3], "{done:?}");
+    forced();
+    // Cells that do not set it would be measured with theirs.
+    let other = "[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 3\n";
+    let done = meddled(&sandbox, &fs, other, ("nr_requests", "32"), 1);
+    let records = done.records();
+    let void: Vec<&str> = records.iter().filter_map(|r| r["cell"]["void"].as_str()).collect();
+    let is_named = |void: &&str| void.contains("does not set: it is 512 now");
+    assert!(void.len() == 3 && void.iter().all(is_named), "{done:?}");
+    forced();
 }
 
 /// Killed with settings made; before anybody puts them back, somebody sets one of them.
@@ -344,15 +377,26 @@ fn foreign() {
         listed.stdout.contains("settings of") && listed.stdout.contains("left behind"),
         "{listed:?}"
     );
+    assert!(listed.stdout.contains("    block.nr_requests: 48 now, before "), "{listed:?}");
+    let dry = sandbox.run(&["lab", p(&file), p(fs.dir()), "--new", "--dry-run"]);
+    assert!(dry.stdout.contains("killed run left changed is put back first"), "{dry:?}");
+    let pending = sandbox.json(&["restore", "--list"], &[0]).result()["pending"].clone();
+    let settings = pending[0]["settings"].as_array().unwrap();
+    let ahead = settings.iter().find(|s| s["knob"] == "block.read_ahead_kb").unwrap();
+    assert_eq!((ahead["now"].as_str(), ahead["before"].as_str()), (Some("256"), Some("128")));
     let doctor = sandbox.run(&["doctor"]);
     assert!(doctor.stdout.contains("fathom restore"), "{doctor:?}");
     fs::write(queue(fs.device(), "nr_requests"), "77").unwrap();
     let restored = sandbox.run(&["restore"]);
     assert_eq!(restored.code, 3, "{restored:?}");
     assert!(
-        restored.stdout.contains("is 77 now") && restored.stdout.contains("--force"),
+        restored.stdout.contains("is 77 now")
+            && restored.stdout.contains("its other settings are back")
+            && restored.stdout.contains("--force"),
         "{restored:?}"
     );
+    let again = sandbox.json(&["restore"], &[3]).result()["changes"].clone();
+    assert_eq!(again[0]["outcome"], "changed_by_somebody", "{again}");
     assert_eq!(fs::read_to_string(queue(fs.device(), "nr_requests")).unwrap().trim(), "77");
     let ahead = queue(fs.device(), "read_ahead_kb");
     let now = fs::read_to_string(&ahead).unwrap();
