@@ -1,5 +1,6 @@
 //! `fathom clean`: removes what fathom has made below a directory, and nothing else.
 
+use super::restore::exit_of_file;
 use super::tree::{Held, Shown, failed, hold, threads};
 use super::{CommandError, CommandResult, finish};
 use crate::args::{Clean, Common};
@@ -88,6 +89,9 @@ fn remove_trees(output: Output, stop: &StopFlag, held: &Held, found: &FoundBelow
         match cleaner.clean_found(found, tree) {
             Ok(one) => {
                 done.text += &cleaned_text(&one);
+                if one.foreign > 0 || !one.mounts.is_empty() {
+                    done.exit = done.exit.max(Exit::Refused);
+                }
                 done.trees.push(one);
             }
             Err(error) => {
@@ -116,10 +120,11 @@ impl Done {
         }
     }
 
-    /// Says what became of test files; those that could not be removed are no success.
+    /// Says what became of test files; those that stay are no success.
     fn test_files(&mut self, dir: &Path, found: &FoundBelow, mut reports: Vec<Report>) {
         let is_told = |path: &Path| reports.iter().any(|report| report.path == path);
         for path in found.test_dirs.iter().filter(|path| path.exists() && !is_told(path)) {
+            self.exit = self.exit.max(Exit::Refused);
             let _ = writeln!(
                 self.text,
                 "{}: stays, the journal of this store does not know it, or no longer after an earlier fathom clean; with \
@@ -132,9 +137,10 @@ impl Done {
         reports.retain(|report| report.outcome != Outcome::Vanished);
         for report in &reports {
             self.text += &report_text(report);
-            if matches!(report.outcome, Outcome::Failed { .. }) {
-                self.exit = self.exit.max(Exit::TargetIo);
-            }
+            self.exit = self.exit.max(match report.outcome {
+                Outcome::OwnerAlive { .. } => Exit::Refused,
+                _ => exit_of_file(report),
+            });
         }
         self.lines = reports.iter().map(ToString::to_string).collect();
     }
@@ -223,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_removed_is_no_success() {
+    fn what_stays_is_no_success() {
         let exit = |outcomes: Vec<Outcome>| {
             let mut done = Done::default();
             let reports = outcomes.into_iter().map(report).collect();
@@ -234,6 +240,8 @@ mod tests {
             || Outcome::Failed { reason: "Input/output error".into(), by_hand: String::new() };
         assert_eq!(exit(vec![Outcome::Removed, failed()]), (Exit::TargetIo, 2));
         assert_eq!(exit(vec![Outcome::Removed, Outcome::Vanished]), (Exit::Done, 1));
-        assert_eq!(exit(vec![Outcome::OwnerAlive { pid: 7 }]), (Exit::Done, 1));
+        for theirs in [Outcome::OwnerAlive { pid: 7 }, Outcome::ForeignData] {
+            assert_eq!(exit(vec![Outcome::Removed, theirs]), (Exit::Refused, 2));
+        }
     }
 }
