@@ -42,7 +42,7 @@ const EROFS: i32 = 30;
 pub enum LockError {
     /// Somebody measures.
     #[error(
-        "another measurement is running on this machine: {holder}\ntwo at a time would spoil each other's figures; wait for its end, or end it"
+        "another measurement is running on this machine: {holder}\nonly one at a time measures or puts settings back; wait for its end, or end it"
     )]
     Held {
         /// Who.

@@ -56,7 +56,8 @@ pub(crate) fn short_name(id: &str) -> String {
         "crypt.type" => "crypt",
         "multipath.policy" => "multipath",
         "mount.options" => "mount",
-        other => other.rsplit('.').next().unwrap_or(other),
+        // Of a path of the kernel's the name of the file.
+        other => other.rsplit(['.', '/']).next().unwrap_or(other),
     }
     .to_owned()
 }

@@ -417,6 +417,7 @@ fn filesystems_and_mounts() {
         (BARE, "[setup]\ndevices = [\"loop:1G\"]\nfilesystem = \"ext4\"\nmount = \"journal_async_commit\"".to_owned()),
         (BARE, "[setup]\ndevices = [\"loop:1G\"]\nfilesystem = \"ext4\"\nmount = \"data=journal,delalloc\"".to_owned()),
         (BARE, "[setup]\ndevices = [\"loop:1G\"]\nslice.size = \"10%\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem.type = \"ext4\"\nfilesystem.journal = \"/dev/sdb\"\n[factors]\nmount.data = [\"ordered\", \"journal\"]".to_owned()),
     ];
     check(
         &plans,
@@ -447,6 +448,8 @@ fn filesystems_and_mounts() {
                 line 8: setup.mount.options: ext4 does not mount with delalloc in data=journal, which turns delayed allocation off; leave delalloc out
             [setup] / devices = ["loop:1G"] / slice.size = "10%"
                 line 7: setup.slice.size = '10%': '10%': unknown unit '%'; known are k, M, G, T, P (powers of 1024, also KiB, MiB, ...) and kB, MB, GB, TB, PB (powers of 1000)
+            [setup] / devices = ["/dev/sdb"] / filesystem.type = "ext4" / filesystem.journal = "/dev/sdb" / [factors] / mount.data = ["ordered", "journal"]
+                line 8: setup.filesystem.journal: the journal cannot lie on /dev/sdb, which holds the data
         "#]],
     );
 }

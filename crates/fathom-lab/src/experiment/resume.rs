@@ -82,7 +82,12 @@ pub fn differences(begun: &Plan, now: &Plan) -> Vec<String> {
 }
 
 fn compare(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let below = |key: &str| match (path, key) {
+        ("", key) => key.to_owned(),
+        // In the plan they stand behind the factor itself.
+        (factor, "levels") => factor.to_owned(),
+        (above, key) => format!("{above}.{key}"),
+    };
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
             let keys: BTreeSet<&String> = x.keys().chain(y.keys()).collect();
@@ -93,14 +98,24 @@ fn compare(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
                 compare(&below(key), &of(x), &of(y), found);
             }
         }
-        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
+        (Value::Array(x), Value::Array(y))
+            if x.len() == y.len() && x.iter().all(Value::is_object) =>
+        {
             for (at, (x, y)) in x.iter().zip(y).enumerate() {
-                compare(&below(&(at + 1).to_string()), x, y, found);
+                let key = called(x).filter(|key| called(y) == Some(*key));
+                compare(&below(key.unwrap_or(&(at + 1).to_string())), x, y, found);
             }
         }
         _ if a == b => {}
         _ => found.push(format!("{path}: {} -> {}", words(a), words(b))),
     }
+}
+
+/// What a factor, workload or knob is called in the plan.
+fn called(value: &Value) -> Option<&str> {
+    let sets = &value["sets"];
+    let keys = [&sets["id"], &sets["key"], &value["name"], &value["label"]];
+    keys.into_iter().find_map(Value::as_str)
 }
 
 fn words(value: &Value) -> String {
@@ -143,5 +158,28 @@ mod tests {
         );
         assert!(tried.has_any(&slot, &workloads, false));
         assert!(!tried.has_any(&Slot { block: 4, ..slot }, &workloads, false));
+    }
+
+    /// By the words of the plan, of which the stored form has others.
+    #[test]
+    fn differences_are_named_as_they_stand_in_the_plan() {
+        let plan = |levels: &str, blocks: u32, depth: u32| {
+            let text = format!(
+                "question = \"Which?\"\ntarget = \"null:\"\n[[workload]]\nuse = \"randread\"\nlabel = \"a\"\ndepth = {depth}\n\
+                 [factors]\nblock.scheduler = [\"none\", \"bfq\"]\nblock.read_ahead_kb = {levels}\n[design]\nblocks = {blocks}\n"
+            );
+            fathom_plan::read(&text, "plan", &fathom_plan::Unchecked).expect("a plan")
+        };
+        let begun = plan("[0, 256]", 2, 1);
+        assert!(differences(&begun, &begun).is_empty());
+        let found = differences(&begun, &plan("[0, 64]", 3, 8));
+        assert_eq!(
+            found,
+            [
+                "design.blocks: 2 -> 3",
+                "factors.block.read_ahead_kb: [\"0\",\"256\"] -> [\"0\",\"64\"]",
+                "workloads.a.settings.depth: 1 -> 8",
+            ]
+        );
     }
 }

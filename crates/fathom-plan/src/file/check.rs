@@ -147,6 +147,12 @@ fn check_possible(plan: &Plan, cells: &[Cell]) -> Result<(), PlanError> {
         );
         return Err(PlanError::new(reason).about("design.kind"));
     }
+    // What no factor has to do with stands in the setup itself.
+    if let Err(fault) = setup::check(&plan.setup)
+        && cells.iter().all(|cell| cell.impossible.as_ref() == Some(&fault.reason))
+    {
+        return Err(PlanError::new(fault.reason).about(format!("setup.{}", fault.key)));
+    }
     for factor in &plan.factors {
         for level in &factor.levels {
             let has =

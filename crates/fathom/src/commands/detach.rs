@@ -13,8 +13,8 @@ use jiff::Zoned;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long the experiment has until others can look at it. What keeps it from starting shows before.
@@ -31,23 +31,39 @@ pub fn run(common: &Common, output: Output) -> CommandResult {
     let made = made.map_err(|e| internal(format!("{}: {e}", log.display())))?;
     let child = start(&made).map_err(|e| internal(format!("starting fathom again: {e}")))?;
     let pid = child.id();
-    let ended = ended_at_once(child, state_dir).map(Exit::of_code);
-    if let Some(exit @ (Exit::Done | Exit::Doubtful)) = ended {
-        return is_over(output, &log, exit);
-    }
-    if let Some(exit) = ended {
-        // Nothing is left behind of what did not begin.
-        let text = fs::read_to_string(&log).unwrap_or_default();
-        let _ = fs::remove_file(&log);
-        let text = text.trim_end().trim_start_matches("fathom: ");
-        return Err(CommandError::report_as(output, &text, exit));
+    let log = called_after(log, &stamp, pid);
+    let ended = ended_at_once(child, state_dir);
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    match ended.map(|status| (status.code().map(Exit::of_code), status)) {
+        None => {}
+        Some((Some(exit @ (Exit::Done | Exit::Doubtful)), _)) => {
+            return is_over(output, &log, exit);
+        }
+        Some((exit, status)) => {
+            // Nothing is left behind of what did not begin.
+            let _ = fs::remove_file(&log);
+            let said = said.trim_end();
+            let text = match exit {
+                Some(_) => said.trim_start_matches("fathom: ").to_owned(),
+                None => format!(
+                    "process {pid} was killed before it measured ({status}); what it had changed: fathom restore\n{said}"
+                ),
+            };
+            return Err(CommandError::report_as(output, &text, exit.unwrap_or(Exit::Internal)));
+        }
     }
     let text = format!(
-        "Running without this terminal as process {pid}. What it prints goes to\n{}\nfathom attach looks at it; kill -INT {pid} ends it.\n",
+        "{said}Running without this terminal as process {pid}. What it prints goes to\n{}\nfathom attach looks at it; kill -INT {pid} ends it.\n",
         log.display()
     );
     let result = serde_json::json!({ "pid": pid, "log": log, "exit_code": 0 });
     finish(output, &text, &result, Exit::Done)
+}
+
+/// The log, called after the process that writes to it.
+fn called_after(log: PathBuf, stamp: &str, pid: u32) -> PathBuf {
+    let named = log.with_file_name(format!("lab-{stamp}-{pid}.log"));
+    if fs::rename(&log, &named).is_ok() { named } else { log }
 }
 
 /// The experiment ended before anybody could look at it, with a result: that is what is shown.
@@ -76,12 +92,12 @@ fn start(log: &File) -> io::Result<Child> {
     command.spawn()
 }
 
-/// The exit code of a process that ended before it began to measure; none when it runs.
-fn ended_at_once(mut child: Child, state_dir: &Path) -> Option<i32> {
+/// How a process ended that did so before it began to measure; none when it runs.
+fn ended_at_once(mut child: Child, state_dir: &Path) -> Option<ExitStatus> {
     let until = Instant::now() + START;
     while Instant::now() < until {
         if let Ok(Some(status)) = child.try_wait() {
-            return Some(status.code().unwrap_or(i32::from(Exit::Internal.code())));
+            return Some(status);
         }
         if is_measuring(child.id(), state_dir) {
             break;

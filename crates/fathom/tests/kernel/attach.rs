@@ -1,6 +1,6 @@
 //! `fathom lab --detach` and `fathom attach`: an experiment without a terminal, and those who look at it, well or badly.
 
-use crate::cli::{Done, Kept, Running, Sandbox, names, p, wait_until};
+use crate::cli::{Done, Kept, Running, Sandbox, names, p, run, wait_until};
 use fathom_testkit::Capability::FathomBinary;
 use fathom_testkit::{Trial, kernel_test};
 use std::fs;
@@ -62,6 +62,9 @@ fn looked_at() {
     let session = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = session.rsplit_once(')').unwrap().1.split_whitespace().collect();
     assert_eq!(fields[3], pid.to_string(), "leads a session of its own");
+    // As who looks for it by its name, or for the log by its number, finds it.
+    assert!(session.starts_with(&format!("{pid} (fathom)")), "{session}");
+    assert!(p(&log).ends_with(&format!("-{pid}.log")), "{log:?}");
     let deaf = UnixStream::connect(socket(&sandbox)).unwrap();
     let mut killed = Kept(sandbox.command(&["attach"]).stderr(Stdio::null()).spawn().unwrap());
     thread::sleep(Duration::from_millis(500));
@@ -135,6 +138,17 @@ fn cannot_begin() {
     let done = sandbox.run(&["lab", "--detach", p(&path)]);
     assert!(![0, 1].contains(&done.code), "{done:?}");
     assert!(done.stderr.contains("/no/such does not exist"), "{done:?}");
+    // One that is killed on its way says nothing itself.
+    let killed = plan(&sandbox, 1);
+    let done = run(|| {
+        let mut command = sandbox.command(&["lab", "--detach", p(&killed)]);
+        command.env("FATHOM_FAULT", "kill:1");
+        command
+    });
+    assert_eq!(done.code, 6, "{done:?}");
+    for words in ["was killed before it measured (signal: 9", "fathom restore"] {
+        assert!(done.stderr.contains(words), "{done:?}");
+    }
     let logs = names(sandbox.db().parent().unwrap());
     assert!(!logs.iter().any(|name| name.ends_with(".log")), "{logs:?}");
 }
