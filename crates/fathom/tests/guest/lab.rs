@@ -5,17 +5,22 @@ use fathom_testkit::{GuestJob, GuestReport, Trial, counted, sample};
 use serde_json::Value;
 
 pub fn trials() -> Vec<Trial> {
-    Family::new("lab", &["mdadm", "blkid", "lvm", "mkfs.xfs", "mkfs.btrfs", "mkfs.f2fs"], job)
-        .test("states_of_an_array_are_levels", states)
-        .test("data_begin_where_the_cell_says", offsets)
-        .test("a_member_that_fails_makes_the_trial_void", member)
-        .test("kills_leave_no_array", kills)
-        .test("ready_plans_of_arrays", ready)
-        .test("ready_plan_raw_lvm_filesystem", raw_lvm_filesystem)
-        .test("ready_plan_member_order", member_order)
-        .test("f2fs_is_a_filesystem_like_others", f2fs)
-        .test("cells_of_another_boot_are_measured_there", boots)
-        .into_trials()
+    Family::new(
+        "lab",
+        &["mdadm", "blkid", "lvm", "mkfs.xfs", "mkfs.btrfs", "mkfs.f2fs", "unshare"],
+        job,
+    )
+    .test("states_of_an_array_are_levels", states)
+    .test("data_begin_where_the_cell_says", offsets)
+    .test("a_member_that_fails_makes_the_trial_void", member)
+    .test("kills_leave_no_array", kills)
+    .test("kills_in_containers_leave_no_array", contained)
+    .test("ready_plans_of_arrays", ready)
+    .test("ready_plan_raw_lvm_filesystem", raw_lvm_filesystem)
+    .test("ready_plan_member_order", member_order)
+    .test("f2fs_is_a_filesystem_like_others", f2fs)
+    .test("cells_of_another_boot_are_measured_there", boots)
+    .into_trials()
 }
 
 /// What is left of arrays, loop devices and journals: nothing may be.
@@ -60,12 +65,37 @@ shorten() {
 }
 "#;
 
+/// An experiment in a mount namespace, on the machine's root directory or on one of its own, in which the state directory is `/data`.
+const BOX: &str = r#"
+set -e
+kind=$1
+shift
+if [ $kind = same ]; then exec fathom --quiet lab /run/boxed.toml --new "$@"; fi
+mkdir -p /run/box
+mount -t tmpfs none /run/box
+cp /run/boxed.toml /run/box/plan.toml
+tools=$(dirname "$(command -v fathom)")
+cd /run/box
+mkdir -p usr etc proc sys dev tools data run
+mkdir -m 1777 tmp
+for part in bin sbin lib lib64; do
+    if [ -L /$part ]; then ln -s "$(readlink /$part)" $part; else mkdir $part; mount --bind /$part $part; fi
+done
+for part in usr etc dev; do mount --bind /$part $part; done
+mount --bind "$tools" tools
+mount --bind /run/store data
+mount -t proc proc proc
+mount -t sysfs sys sys
+exec chroot . /tools/fathom --db=/data/fathom.db --quiet lab /plan.toml --new "$@"
+"#;
+
 fn job(job: GuestJob) -> GuestJob {
     let job = (0..3).fold(job, |job, _| job.disk(48 << 20));
     // The fourth is large enough for XFS; on the fifth is kept what outlives a boot.
     let job = job.disk(400 << 20).disk(64 << 20);
     let job = job.setup("drivers", "load raid456 raid10 dm-mod xfs btrfs f2fs; mkdir -p /run/store; echo 500 >/proc/sys/dev/raid/speed_limit_min; echo 1000 >/proc/sys/dev/raid/speed_limit_max")
         .setup("library", &format!("cat >/run/lib.sh <<'EOS'\n{LEFT}\nEOS"))
+        .setup("box", &format!("cat >/run/box.sh <<'EOS'\n{BOX}\nEOS"))
         .setup(
             "plans",
             ". /run/lib.sh
@@ -75,7 +105,10 @@ array.state = [\"normal\", \"degraded\", \"rebuilding\", \"checking\"]' >/run/st
 array.data_offset = [\"1025k\", \"64k\"]' >/run/offsets.toml
              plan 20s '' >/run/member.toml
              plan 100ms '[knobs]
-md.stripe_cache_size = 300' >/run/killed.toml",
+md.stripe_cache_size = 300' >/run/killed.toml
+             plan 100ms 'filesystem.type = \"ext4\"
+[knobs]
+md.stripe_cache_size = 300' | sed 's/^depth.*/size = \"8MiB\"/' >/run/boxed.toml",
         )
         .step("states", ". /run/lib.sh; fathom --json --quiet lab /run/states.toml $(destroy)")
         .step("after_states", ". /run/lib.sh; left")
@@ -105,7 +138,7 @@ md.stripe_cache_size = 300' >/run/killed.toml",
              fathom --json --quiet lab /run/chunk.toml --skip chunk=16k --skip chunk=128k --skip chunk=256k --skip chunk=1m $(destroy)",
         )
         .step("after_ready", ". /run/lib.sh; left");
-    booted(killed(as_they_come(job)))
+    booted(boxed(killed(as_they_come(job))))
 }
 
 /// Ready-made plans, and f2fs.
@@ -160,6 +193,37 @@ fn killed(job: GuestJob) -> GuestJob {
                  echo KILLED $killed"
             ),
         )
+}
+
+/// Killed with its namespace: the array outlives that, its filesystem is not mounted any more.
+fn boxed(job: GuestJob) -> GuestJob {
+    let kills = boxed_kills();
+    job.step(
+        "boxed",
+        &format!(
+            ". /run/lib.sh
+             set +e
+             killed=0
+             for kind in same own; do
+                 state=/run/store; [ $kind = own ] && state=/data
+                 FATHOM_FAULT=list:$state/points unshare --mount bash /run/box.sh $kind $(destroy) >/run/whole 2>&1
+                 mv /run/store/points /run/points || {{ cat /run/whole; exit 1; }}
+                 all=$(wc -l </run/points)
+                 for at in $(grep -n 'before a measurement' /run/points | cut -d: -f1) $(seq $((all / {kills})) $((all / {kills})) $all); do
+                     FATHOM_FAULT=kill:$at unshare --mount bash /run/box.sh $kind $(destroy) >/dev/null 2>&1
+                     [ $? -eq 137 ] && killed=$((killed + 1))
+                     fathom restore >/run/restored 2>&1 || {{ echo \"$kind $at\"; cat /run/restored; exit 1; }}
+                     left >/run/left || {{ echo \"$kind, killed at $at: $(sed -n ${{at}}p /run/points)\"; cat /run/left /run/restored; exit 1; }}
+                 done
+             done
+             echo KILLED $killed"
+        ),
+    )
+}
+
+/// How often in each kind of namespace, beside once in the middle of a measurement.
+fn boxed_kills() -> usize {
+    sample(3, 30)
 }
 
 /// One boot after another.
@@ -367,10 +431,20 @@ fn boots(report: &GuestReport) {
 }
 
 fn kills(report: &GuestReport) {
-    let step = report.step("kills");
-    assert_eq!(step.code, Some(0), "{}", step.said());
-    let line = step.stdout.lines().find_map(|line| line.strip_prefix("KILLED "));
-    let killed: usize = line.and_then(|count| count.parse().ok()).expect("a count");
+    let killed = killed_in(report, "kills");
     assert!(killed * 10 >= sample(8, 60) * 8, "{killed} kills");
     counted("kills of an experiment on a real array", killed);
+}
+
+fn contained(report: &GuestReport) {
+    let killed = killed_in(report, "boxed");
+    assert!(killed >= 2 * boxed_kills(), "{killed} kills");
+    counted("kills of an experiment on a real array in a container", killed);
+}
+
+fn killed_in(report: &GuestReport, step: &str) -> usize {
+    let step = report.step(step);
+    assert_eq!(step.code, Some(0), "{}", step.said());
+    let line = step.stdout.lines().find_map(|line| line.strip_prefix("KILLED "));
+    line.and_then(|count| count.parse().ok()).expect("a count")
 }
