@@ -72,7 +72,7 @@ impl Words {
             Value::Array(items) => {
                 // Settings are kept as pairs of a name and its value.
                 if let [Value::String(name), Value::String(text)] = items.as_slice()
-                    && ["alias", "wwid"].contains(&name.as_str())
+                    && ["alias", "wwid", "label"].contains(&name.as_str())
                 {
                     self.secret.extend(runs(text).map(|(_, run)| run.to_lowercase()));
                 }

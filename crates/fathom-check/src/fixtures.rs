@@ -3,7 +3,7 @@
 use crate::rule::Rule;
 use crate::scene::Scene;
 use fathom_model::defect::{Defect, Gravity};
-use fathom_model::snapshot::Snapshot;
+use fathom_model::snapshot::{MOUNTS_FILE, Snapshot, Unread};
 use fathom_model::stack::detail::Content;
 use fathom_model::stack::{
     Detail, DmFacts, DriveFacts, FsFacts, LoopFacts, MdFacts, MdMember, MountFacts, Node, NodeKind,
@@ -291,6 +291,15 @@ impl Bench {
     /// What superblocks on a node say.
     pub fn content_of(&mut self, index: usize) -> &mut Content {
         self.detail_of(index).content.get_or_insert_default()
+    }
+
+    /// Whether the list of mounts could be read.
+    pub fn knows_mounts(&mut self, knows: bool) {
+        self.snapshot.unread.retain(|unread| unread.what != MOUNTS_FILE);
+        if !knows {
+            let why = "unreadable".to_owned();
+            self.snapshot.unread.push(Unread { what: MOUNTS_FILE.to_owned(), why });
+        }
     }
 
     /// What one rule finds.

@@ -104,6 +104,12 @@ impl<'a> Scene<'a> {
             || self.swaps.contains(&index)
     }
 
+    /// True when it is known that nothing uses the node.
+    #[must_use]
+    pub fn is_free(&self, index: usize) -> bool {
+        self.knows_mounts() && !self.in_use(index)
+    }
+
     /// True when it was seen what is mounted: only then does it mean anything that something is not.
     #[must_use]
     pub fn knows_mounts(&self) -> bool {

@@ -1,5 +1,6 @@
 //! One cause is told once.
 
+use crate::rules::drives_under;
 use crate::scene::Scene;
 use fathom_base::order::Order;
 use fathom_model::defect::{Defect, Gravity};
@@ -20,10 +21,19 @@ const SYMPTOMS: &[(&str, &str)] = &[
     ("rotational-wrong", "rotational-flag-wrong"),
 ];
 
-/// Drops the symptoms of causes that are told, joins what is wrong with several nodes in the same way, and puts the
-/// gravest first.
+/// What ails a drive, and what its loss brings about elsewhere.
+const BROUGHT_ABOUT: &[(&str, &str)] = &[
+    ("drive-failing", "drive-offline"),
+    ("drive-failing", "md-degraded"),
+    ("drive-failing", "lvm-raid-degraded"),
+    ("drive-offline", "md-degraded"),
+    ("drive-offline", "lvm-raid-degraded"),
+];
+
+/// Drops the symptoms of causes that are told, tells what these bring about with them, joins what is wrong with several nodes in
+/// the same way, and puts the gravest first.
 pub(crate) fn one_for_each_cause(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
-    let mut told = joined(scene, without_symptoms(found));
+    let mut told = joined(scene, within_causes(scene, without_symptoms(found)));
     told.order_by(|a, b| {
         let key =
             |d: &Defect| (Reverse(d.gravity), Reverse(d.certainty), d.rule.clone(), d.node.clone());
@@ -54,6 +64,103 @@ fn without_symptoms(found: Vec<Defect>) -> Vec<Defect> {
         })
     };
     found.into_iter().filter(|defect| !is_symptom(defect)).collect()
+}
+
+/// What a drive brings about by its loss alone is told with what is told of the drive: there, or here where it is graver and
+/// nothing else stands on the drive.
+fn within_causes(scene: &Scene<'_>, mut found: Vec<Defect>) -> Vec<Defect> {
+    let weight = |defect: &Defect| (defect.gravity, defect.certainty);
+    for (cause, effect) in BROUGHT_ABOUT {
+        let (effects, mut told): (Vec<Defect>, Vec<Defect>) =
+            found.into_iter().partition(|defect| defect.rule == *effect);
+        let mut apart = Vec::new();
+        let mut within = BTreeSet::new();
+        for (at, effects) in by_cause(scene, &told, cause, effects) {
+            let Some(at) = at else {
+                apart = effects;
+                continue;
+            };
+            let lesser = |effect: &Defect| weight(effect) <= weight(&told[at]);
+            let (lesser, graver): (Vec<Defect>, Vec<Defect>) =
+                effects.into_iter().partition(lesser);
+            tell_within(&mut told[at], lesser);
+            for mut effect in graver {
+                if stands_alone(scene, &told[at], &effect) {
+                    tell_within(&mut effect, vec![told[at].clone()]);
+                    within.insert(at);
+                }
+                apart.push(effect);
+            }
+        }
+        let rest = told.into_iter().enumerate().filter(|(at, _)| !within.contains(at));
+        found = rest.map(|(_, defect)| defect).chain(apart).collect();
+    }
+    found
+}
+
+/// Defects by the place of their cause among those that are told: of the same node, or of the one drive that they come from.
+/// Those without one come first.
+fn by_cause(
+    scene: &Scene<'_>,
+    told: &[Defect],
+    rule: &str,
+    effects: Vec<Defect>,
+) -> BTreeMap<Option<usize>, Vec<Defect>> {
+    let drives = |key: &String| {
+        let drives = drives_under(scene, scene.by_key(key)?);
+        (!drives.is_empty()).then_some(drives)
+    };
+    let (mut by_node, mut by_drive) = (BTreeMap::new(), BTreeMap::new());
+    for (at, cause) in told.iter().enumerate().filter(|(_, cause)| cause.rule == rule) {
+        let Some(node) = &cause.node else { continue };
+        by_node.entry(node.clone()).or_insert(at);
+        if let Some(drives) = drives(node) {
+            by_drive.entry(drives).or_insert(at);
+        }
+    }
+    let mut found: BTreeMap<Option<usize>, Vec<Defect>> = BTreeMap::new();
+    for effect in effects {
+        let lost: BTreeSet<_> = effect.lost.iter().map(drives).collect();
+        let of_one = lost.first().filter(|_| lost.len() == 1).and_then(Option::as_ref);
+        let same = effect.node.as_ref().and_then(|node| by_node.get(node));
+        let cause = same.or_else(|| by_drive.get(of_one?)).copied();
+        found.entry(cause).or_default().push(effect);
+    }
+    found
+}
+
+/// True when nothing stands on the drive of one defect but the node of the other and what that stands on or carries.
+fn stands_alone(scene: &Scene<'_>, of_drive: &Defect, other: &Defect) -> bool {
+    let index = |defect: &Defect| scene.by_key(defect.node.as_ref()?);
+    let (Some(drive), Some(node)) = (index(of_drive), index(other)) else { return false };
+    let (above, below) = (scene.everything_above(node), scene.machine().walk_from(node));
+    scene.everything_above(drive).iter().all(|one| above.contains(one) || below.contains(one))
+}
+
+/// Makes defects of one rule a part of another: a drive may hold a part of many volumes.
+fn tell_within(into: &mut Defect, all: Vec<Defect>) {
+    const NAMED: usize = 3;
+    let more = all.len().saturating_sub(NAMED);
+    for (number, told) in all.into_iter().enumerate() {
+        if number < NAMED {
+            into.summary = format!("{}; {}", into.summary, told.summary);
+        }
+        if number == 0 {
+            into.why = format!("{}; {}", into.why, told.why);
+            into.risk = format!("{}; {}", into.risk, told.risk);
+            into.verify = format!("{}; {}", into.verify, told.verify);
+        }
+        into.concerns.extend(told.node.into_iter().chain(told.also).chain(told.concerns));
+        into.evidence.extend(told.evidence);
+        into.fix.extend(told.fix);
+    }
+    if more > 0 {
+        into.summary = format!("{}; and {more} more like this", into.summary);
+    }
+    into.concerns.retain(|key| into.node.as_ref() != Some(key));
+    keep_first_ones(&mut into.concerns);
+    keep_first_ones(&mut into.evidence);
+    keep_first_ones(&mut into.fix);
 }
 
 /// Defects of one rule on several nodes whose words differ by nothing but the node's name become one that names the

@@ -80,6 +80,9 @@ pub fn is_suspended(device: &BlockDir) -> bool {
 pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
     let queue = device.below("queue")?;
     let number = |name: &str| queue.value::<u64>(name);
+    // What the kernel holds in 32 bits: more makes no sense.
+    let small = |name: &str| queue.value::<u32>(name).map(u64::from);
+    let block = |name: &str| small(name).filter(|bytes| bytes.is_power_of_two());
     let flag = |name: &str| queue.flag(name);
     let text = |name: &str| queue.text(name);
     let schedulers = text("scheduler").unwrap_or_default();
@@ -87,19 +90,19 @@ pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
     let bus = device.below("device");
     let numa_node = |name: &str| bus.as_ref()?.value(name);
     Some(QueueFacts {
-        logical_block_bytes: number("logical_block_size"),
-        physical_block_bytes: number("physical_block_size"),
-        minimum_io_bytes: number("minimum_io_size"),
-        optimal_io_bytes: number("optimal_io_size"),
-        max_sectors_kib: number("max_sectors_kb"),
-        max_hw_sectors_kib: number("max_hw_sectors_kb"),
-        requests: number("nr_requests"),
+        logical_block_bytes: block("logical_block_size"),
+        physical_block_bytes: block("physical_block_size"),
+        minimum_io_bytes: small("minimum_io_size"),
+        optimal_io_bytes: small("optimal_io_size"),
+        max_sectors_kib: small("max_sectors_kb"),
+        max_hw_sectors_kib: small("max_hw_sectors_kb"),
+        requests: small("nr_requests"),
         scheduler: bracketed(&schedulers),
         schedulers: schedulers
             .split_ascii_whitespace()
             .map(|word| word.trim_matches(['[', ']']).to_owned())
             .collect(),
-        read_ahead_kib: number("read_ahead_kb"),
+        read_ahead_kib: small("read_ahead_kb"),
         rotational: flag("rotational"),
         write_cache: text("write_cache"),
         fua: flag("fua"),
@@ -131,14 +134,40 @@ pub fn partition_facts(root: &SysRoot, device: &BlockDir) -> PartitionFacts {
     }
 }
 
-/// The state of a software array.
+/// The states of an array that the kernel has words for, and what it does by itself (Documentation/admin-guide/md.rst).
+const ARRAY_STATES: [&str; 10] = [
+    "clear",
+    "inactive",
+    "suspended",
+    "readonly",
+    "read-auto",
+    "clean",
+    "active",
+    "write-pending",
+    "active-idle",
+    "broken",
+];
+const SYNC_ACTIONS: [&str; 7] =
+    ["idle", "frozen", "resync", "recover", "check", "repair", "reshape"];
+
+/// True for what can be a word of the kernel.
+fn is_word(text: &str) -> bool {
+    const BYTES_MAX: usize = 64;
+    text.len() <= BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The state of a software array; what makes no sense is not taken for a value.
 #[must_use]
 pub fn md_facts(root: &SysRoot, device: &BlockDir) -> MdFacts {
     let md = device.below("md");
     let text = |name: &str| md.as_ref()?.text(name);
+    let a_word = |name: &str| text(name).filter(|text| is_word(text));
+    let one_of = |name: &str, known: &[&str]| text(name).filter(|t| known.contains(&t.as_str()));
     let number = |name: &str| md.as_ref()?.value::<u64>(name);
-    let level = text("level");
-    let layout = number("layout");
+    // While an array is reshaped the old value stands in brackets behind the new one.
+    let first = |name: &str| text(name)?.split(' ').next()?.parse::<u64>().ok();
+    let level = a_word("level");
+    let (layout, raid_disks) = (first("layout"), first("raid_disks"));
     // `1234 / 5678` sectors, or a word when nothing runs.
     let share = text("sync_completed").and_then(|text| {
         let (done, all) = text.split_once('/')?;
@@ -149,18 +178,19 @@ pub fn md_facts(root: &SysRoot, device: &BlockDir) -> MdFacts {
         layout_words: layout.and_then(|l| layout_words(level.as_deref().unwrap_or_default(), l)),
         level,
         layout,
-        chunk_bytes: number("chunk_size"),
-        raid_disks: text("raid_disks").and_then(|t| t.split(' ').next()?.parse().ok()),
-        degraded: number("degraded"),
-        array_state: text("array_state"),
-        sync_action: text("sync_action"),
+        chunk_bytes: first("chunk_size"),
+        raid_disks,
+        // More than it has it cannot lack.
+        degraded: number("degraded").filter(|&lacks| raid_disks.is_none_or(|all| lacks <= all)),
+        array_state: one_of("array_state", &ARRAY_STATES),
+        sync_action: one_of("sync_action", &SYNC_ACTIONS),
         sync_completed_share: share,
         sync_speed_bytes_per_s: number("sync_speed").and_then(|kib| kib.checked_mul(1024)),
-        metadata_version: text("metadata_version"),
+        metadata_version: a_word("metadata_version"),
         mismatch_count: number("mismatch_cnt"),
-        bitmap_location: text("bitmap/location"),
+        bitmap_location: a_word("bitmap/location"),
         bitmap_chunk_bytes: number("bitmap/chunksize"),
-        consistency_policy: text("consistency_policy"),
+        consistency_policy: a_word("consistency_policy"),
         stripe_cache_stripes: number("stripe_cache_size"),
         group_threads: number("group_thread_cnt"),
         uuid: md_uuid(device).or_else(|| udev::property(root, device, "MD_UUID")),
@@ -198,8 +228,8 @@ fn md_members(device: &BlockDir) -> Vec<MdMember> {
             let offset: Option<u64> = device.value(dir.join("offset"));
             MdMember {
                 name: name.to_owned(),
-                state: device.text(dir.join("state")),
-                slot: device.text(dir.join("slot")),
+                state: device.text(dir.join("state")).filter(|text| is_word(text)),
+                slot: device.text(dir.join("slot")).filter(|text| is_word(text)),
                 offset_bytes: offset.map(|sectors| sectors.saturating_mul(512)),
                 errors: device.value(dir.join("errors")),
             }

@@ -47,9 +47,8 @@ pub fn timers(root: &SysRoot, moment: &Moment) -> Vec<Timer> {
 /// Whether a first line is what it should be.
 type MakesSense = fn(&str) -> bool;
 
-/// Files whose first line shows whether they are what they should be (but for `/proc/diskstats`, of which no look is taken once devices
-/// were asked): what is there and makes no sense is not the same as what is
-/// not there.
+/// Files whose first line shows whether they are what they should be: what is there and makes no sense is not the same as what is not
+/// there. `/proc/diskstats` is none of them: no look is taken of it once devices were asked, see [`io_now::Look::unread`].
 const SENSE: [(&str, MakesSense); 3] = [
     ("proc/meminfo", |line| line.starts_with("MemTotal:")),
     ("proc/stat", |line| line.starts_with("cpu ")),

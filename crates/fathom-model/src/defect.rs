@@ -91,6 +91,9 @@ pub struct Defect {
     /// wrong only together with the first, as the members of an array that does not run.
     #[serde(default)]
     pub concerns: Vec<String>,
+    /// Keys of the devices whose loss alone it comes from; empty where there is more to it, or where that is not known.
+    #[serde(skip)]
+    pub lost: Vec<String>,
     /// One sentence: what was seen, with its figures.
     pub summary: String,
     /// The facts that it rests on.
@@ -121,6 +124,7 @@ impl Defect {
             node: node.map(str::to_owned),
             also: Vec::new(),
             concerns: Vec::new(),
+            lost: Vec::new(),
             summary: summary.into(),
             evidence: Vec::new(),
             why: String::new(),
@@ -148,6 +152,13 @@ impl Defect {
     #[must_use]
     pub fn concerning(mut self, node: impl Into<String>) -> Self {
         self.concerns.push(node.into());
+        self
+    }
+
+    /// Names the devices whose loss alone it comes from.
+    #[must_use]
+    pub fn by_loss_of(mut self, devices: Vec<String>) -> Self {
+        self.lost = devices;
         self
     }
 

@@ -80,7 +80,16 @@ pub struct DiskCounters {
 /// All block devices' counters.
 #[must_use]
 pub fn disk_counters(root: &SysRoot) -> Vec<DiskCounters> {
-    root.read("proc/diskstats").unwrap_or_default().lines().filter_map(parse_disk_line).collect()
+    disk_lines(root).0
+}
+
+/// The same, and how many lines make no sense.
+#[must_use]
+pub fn disk_lines(root: &SysRoot) -> (Vec<DiskCounters>, usize) {
+    let text = root.read("proc/diskstats").unwrap_or_default();
+    let counters: Vec<DiskCounters> = text.lines().filter_map(parse_disk_line).collect();
+    let nonsense = text.lines().count() - counters.len();
+    (counters, nonsense)
 }
 
 fn parse_disk_line(line: &str) -> Option<DiskCounters> {

@@ -234,6 +234,29 @@ fn mounts_that_are_called_like_words_of_rules_change_nothing() {
     }
 }
 
+/// Attributes of the kernel are its own words, but for the label that somebody gave.
+#[test]
+fn labels_among_attributes_go() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let cached = bench.device(NodeKind::Bcache, "bcache0", 1 << 30, &[disk]);
+    let (fs, _) = bench.mounted("btrfs", "/srv", cached);
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let uuid = "0b1c2d3e-4f5a-6b7c-8d9e-0f1a2b3c4d5e";
+    bench.detail_of(fs).filesystem =
+        vec![pair("label", "payroll"), pair("metadata_uuid", uuid), pair("quota/mode", "qgroup")];
+    bench.detail_of(cached).bcache =
+        vec![pair("label", "ledgers"), pair("backing_dev_uuid", uuid), pair("state", "no cache")];
+    bench.detail_of(disk).md = vec![pair("sync_speed_max", "200000 (system)")];
+    let text = serde_json::to_string(&anonymise(bench.snapshot, 7)).unwrap();
+    for secret in ["payroll", "ledgers", uuid] {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+    for own in ["qgroup", "no cache", "200000 (system)", "metadata_uuid"] {
+        assert!(text.contains(own), "{own} not in {text}");
+    }
+}
+
 #[test]
 fn what_udev_knows_single_drives_by_goes() {
     let mut snapshot = Snapshot::default();

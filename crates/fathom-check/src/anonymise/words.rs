@@ -111,10 +111,7 @@ pub(super) const OWN_WORDS: &[&str] = &[
     "kernel_threads",
     "module_parameters",
     "vm",
-    "md",
     "queue",
-    "bcache",
-    "filesystem",
 ];
 /// Fields of the same kind inside of these: field and what it is in.
 pub(super) const OWN_WORDS_IN: &[(&str, &str)] = &[
@@ -126,11 +123,13 @@ pub(super) const OWN_WORDS_IN: &[(&str, &str)] = &[
     ("file", "io_limits"),
     ("value", "io_limits"),
 ];
-/// Settings of multipath: lists of pairs of a word of its own and a value, which names something under some words only.
+/// Settings of multipath, and attributes of arrays, caches and filesystems: lists of pairs of a word of its own and a value, which
+/// names something under some words only.
 pub(super) const SETTINGS: &[&str] =
-    &["defaults", "blacklist", "exceptions", "devices", "multipaths"];
+    &["defaults", "blacklist", "exceptions", "devices", "multipaths", "md", "bcache", "filesystem"];
 /// Of these words.
-pub(super) const NAMING_SETTINGS: &[&str] = &["alias", "wwid", "devnode", "property", "protocol"];
+pub(super) const NAMING_SETTINGS: &[&str] =
+    &["alias", "wwid", "devnode", "property", "protocol", "label"];
 /// Fields that hold options of mounts.
 pub(super) const OPTIONS: &[&str] = &["options", "super_options", "effective_options"];
 /// Options whose values are words of the filesystem's own.

@@ -1,6 +1,8 @@
 //! Software arrays (md).
 
 mod likeness;
+#[cfg(test)]
+mod loss_tests;
 mod members;
 mod settings;
 mod state;
@@ -8,10 +10,11 @@ mod superblocks;
 #[cfg(test)]
 mod tests;
 
-use super::shared::replace_member;
+use super::shared::{holder_of_members, replace_member};
 use crate::conditions::done_words;
 use crate::rule;
 use crate::rule::Rule;
+use crate::rules::disks::is_failing;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::Defect;
@@ -28,7 +31,7 @@ pub const RULES: &[Rule] = &[
         "md-resync-pending",
         "an array has not made its copies agree yet",
         Medium,
-        Simulated,
+        Guest,
         state::resync_pending
     ),
     rule!("md-sync-slow", "a rebuild is held back", Medium, Guest, state::sync_slow),
@@ -111,6 +114,12 @@ pub(super) enum Standing {
     Out,
     /// It is being copied to its replacement.
     Leaving,
+    /// A spare, which holds nothing.
+    Spare,
+    /// The array is rebuilding or copying onto it: what it gets is elsewhere too.
+    Filling,
+    /// It holds the journal.
+    Journal,
     /// Another member is missing, and nothing else holds what this one does.
     Last,
     /// Another member is missing, but what this one holds is elsewhere still.
@@ -129,6 +138,13 @@ pub(super) fn standing(md: &MdFacts, name: &str) -> Standing {
     let is_copy = |other: &MdMember| has(other, "replacement") && other.slot == own.slot;
     if has(own, "want_replacement") && md.members.iter().any(is_copy) {
         return Standing::Leaving;
+    }
+    if has(own, "journal") {
+        return Standing::Journal;
+    }
+    if has(own, "spare") {
+        let has_place = own.slot.as_deref().is_some_and(|slot| slot != "none");
+        return if has_place { Standing::Filling } else { Standing::Spare };
     }
     match md.degraded {
         Some(1..) if losses_left(md) == Some(0) && shares_copies(md, own) => Standing::Last,
@@ -163,39 +179,80 @@ fn shares_copies(md: &MdFacts, own: &MdMember) -> bool {
     })
 }
 
-/// What to do with a member, by its name and device, that is on its way out, by how it stands; `text` says why where it can simply be replaced.
+/// True for a member that itself, or whose drive, has lost data or says that it will.
+fn is_dying(scene: &Scene<'_>, array: &Node, device: usize) -> bool {
+    let name = &scene.node(device).name;
+    let members = array.md.iter().flat_map(|md| &md.members);
+    let own = members.into_iter().find(|member| &member.name == name);
+    own.is_some_and(|member| members::is_damaged(array, member)) || is_failing(scene, device)
+}
+
+/// What to do with a member that is on its way out, by how it stands; `text` says why where it can simply be replaced.
 pub(super) fn part_with(
+    scene: &Scene<'_>,
     defect: Defect,
     array: &Node,
-    [member, device]: [&str; 2],
+    member: usize,
     text: &str,
 ) -> Defect {
     let Some(md) = array.md.as_ref() else { return defect };
-    let (name, path) = (&array.name, word(array.label()));
-    match standing(md, member) {
+    let (name, path, holder) = (&array.name, word(array.label()), holder_of_members(array));
+    let (member_name, device) = (&scene.node(member).name, scene.node(member).label());
+    match standing(md, member_name) {
         Standing::Whole => replace_member(defect, text, array, device),
         Standing::Out => defect.advise(format!(
-            "{name} has given it up already: what to do there is told as md-degraded of {name}"
+            "{name} has given it up already and lacks a member until it has another (md-degraded)"
         )),
         Standing::Leaving => defect.command(
             format!("{name} is copying it to another drive{}: let that end", done_words(md)),
             format!("mdadm --wait {path}"),
         ),
+        Standing::Spare => defect.command(
+            format!("{name} keeps it as a spare, which holds nothing yet: give it another"),
+            format!("mdadm {holder} --add /dev/NEW && mdadm {holder} --remove {}", word(device)),
+        ),
+        Standing::Filling => defect.command(
+            format!("{name} fills it now, and would rest on it afterwards: give it another"),
+            format!("mdadm {holder} --add /dev/NEW && mdadm {path} --fail {}", word(device)),
+        ),
+        Standing::Journal => defect.advise(format!(
+            "it holds the journal of {name}, without which that takes no writes: plan when to put \
+             another in its place (--add-journal, mdadm(8))"
+        )),
+        Standing::Last if is_dying(scene, array, member) => {
+            defect.advise(save_the_last(array, member_name))
+        }
+        Standing::Last => defect.advise(format!(
+            "{name} lacks another member, and its rebuild reads this one from end to end: save what \
+             matters first, let that be rebuilt (md-degraded), then replace this one"
+        )),
         Standing::Beside => defect.advise(format!(
             "{name} lacks another member: let that be rebuilt first (md-degraded), then replace this one"
         )),
-        Standing::Last => defect.advise(save_the_last(name, member)),
     }
 }
 
 /// With a member missing, a rebuild reads what is left from end to end; where that includes a dying drive, it is the last thing to do.
-pub(super) fn save_the_last(array: &str, member: &str) -> String {
+fn save_the_last(array: &Node, member: &str) -> String {
+    let name = &array.name;
+    if array.md.as_ref().is_some_and(is_rebuilding) {
+        let action = md_file(array, "sync_action");
+        return format!(
+            "{name} reads {member} from end to end for its rebuild, and nothing else holds what that does: \
+             hold the rebuild (echo frozen > {action}) until what matters is saved, then let it go on (echo \
+             idle > {action})"
+        );
+    }
     format!(
-        "{array} lacks a member, and nothing else holds what {member} does: add no drive to it now, for the \
+        "{name} lacks a member, and nothing else holds what {member} does: add no drive to it now, for the \
          rebuild would read {member} from end to end and fail where it cannot. Save what matters from it \
          first; then stop the array, copy {member} to a drive of the same size (ddrescue), and start the array \
          with the copy in its place"
     )
+}
+
+fn is_rebuilding(md: &MdFacts) -> bool {
+    md.sync_action.as_deref() == Some("recover")
 }
 
 /// How many further members it can lose in the worst case without losing data.

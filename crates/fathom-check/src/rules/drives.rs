@@ -135,11 +135,13 @@ pub(super) fn arrays_above<'a>(scene: &Scene<'a>, index: usize) -> Vec<(usize, &
 }
 
 /// The member of an array that lies on the disk.
-pub(super) fn member_on<'a>(scene: &Scene<'a>, array: usize, disk: usize) -> Option<&'a Node> {
+pub(super) fn member_on<'a>(
+    scene: &Scene<'a>,
+    array: usize,
+    disk: usize,
+) -> Option<(usize, &'a Node)> {
     let mut members = scene.below(array);
-    members
-        .find(|&(member, _)| scene.machine().disks_under(member).contains(&disk))
-        .map(|(_, node)| node)
+    members.find(|&(member, _)| scene.machine().disks_under(member).contains(&disk))
 }
 
 /// The device as a rule of udev recognises it after the next boot: kernel names follow the order in which devices answer, so

@@ -17,6 +17,7 @@ pub mod vendor;
 pub mod volumes;
 
 pub use drives::heads_move;
+pub(crate) use shared::drives as drives_under;
 
 use crate::rule::Rule;
 

@@ -38,7 +38,7 @@ pub(super) fn hardware_identity(disk: &Node) -> String {
 }
 
 /// The drives that a node lies on.
-pub(super) fn drives(scene: &Scene<'_>, index: usize) -> BTreeSet<String> {
+pub(crate) fn drives(scene: &Scene<'_>, index: usize) -> BTreeSet<String> {
     let disks = scene.machine().disks_under(index).into_iter();
     disks.map(|disk| hardware_identity(scene.node(disk))).collect()
 }

@@ -7,7 +7,7 @@ use crate::links::Links;
 use fathom_base::order::Order;
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::detail::DiskCounters;
-use fathom_model::stack::{Detail, Node, NodeKind, QueueFacts};
+use fathom_model::stack::{Detail, MdFacts, Node, NodeKind, QueueFacts};
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::path::{Path, PathBuf};
@@ -141,8 +141,9 @@ pub(crate) fn read(known: &Known<'_>, device: &BlockDir, node: &Node) -> Found {
     if has_bcache && matches!(node.kind, NodeKind::Disk | NodeKind::Partition | NodeKind::Bcache) {
         detail.bcache = reader.values("bcache", |name| !BCACHE_COSTLY.contains(&name));
     }
-    if node.kind == NodeKind::Md {
+    if let Some(md) = &node.md {
         reader.array(&mut detail);
+        reader.sense_of_array(md);
     }
     let mut host = None;
     if node.kind == NodeKind::Disk {
@@ -201,8 +202,49 @@ impl Reader<'_> {
         for (name, _) in values.iter().filter(|(_, value)| value.is_none()) {
             let path = Path::new(dir).join(name);
             if self.device.has(&path) {
-                let error = std::io::Error::other("what it holds makes no sense");
-                self.unread.push(unread(&self.device.dir().join(path), &error));
+                self.tell(&path);
+            }
+        }
+    }
+
+    fn tell(&mut self, path: &Path) {
+        let error = std::io::Error::other("what it holds makes no sense");
+        self.unread.push(unread(&self.device.dir().join(path), &error));
+    }
+
+    /// Attributes of an array are empty where they do not apply; what else has no value makes no sense.
+    fn sense_of_array(&mut self, md: &MdFacts) {
+        let of_array = [
+            ("level", md.level.is_some()),
+            ("layout", md.layout.is_some()),
+            ("chunk_size", md.chunk_bytes.is_some()),
+            ("raid_disks", md.raid_disks.is_some()),
+            ("degraded", md.degraded.is_some()),
+            ("array_state", md.array_state.is_some()),
+            ("sync_action", md.sync_action.is_some()),
+            ("metadata_version", md.metadata_version.is_some()),
+            ("mismatch_cnt", md.mismatch_count.is_some()),
+            ("consistency_policy", md.consistency_policy.is_some()),
+            ("stripe_cache_size", md.stripe_cache_stripes.is_some()),
+            ("group_thread_cnt", md.group_threads.is_some()),
+            ("bitmap/location", md.bitmap_location.is_some()),
+            ("bitmap/chunksize", md.bitmap_chunk_bytes.is_some()),
+        ];
+        let of_array = of_array.map(|(name, is_known)| (name.to_owned(), is_known));
+        let of_members = md.members.iter().flat_map(|member| {
+            let known = [
+                ("state", member.state.is_some()),
+                ("slot", member.slot.is_some()),
+                ("errors", member.errors.is_some()),
+                ("offset", member.offset_bytes.is_some()),
+            ];
+            known.map(|(name, is_known)| (format!("dev-{}/{name}", member.name), is_known))
+        });
+        for (name, _) in of_array.into_iter().chain(of_members).filter(|(_, is_known)| !is_known) {
+            let path = Path::new("md").join(name);
+            let is_empty = || self.device.bytes(&path).is_some_and(|b| b.trim_ascii().is_empty());
+            if self.device.has(&path) && !is_empty() {
+                self.tell(&path);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! What devices do at this moment: two looks at their counters.
 
 use fathom_base::order::Order;
+use fathom_model::snapshot::Unread;
 use fathom_model::system::IoNow;
-use fathom_sys::counters::{DiskCounters, disk_counters};
+use fathom_sys::counters::{DiskCounters, disk_counters, disk_lines};
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
 use std::thread;
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Look {
     before: Vec<DiskCounters>,
+    /// How many lines made no sense.
+    nonsense: usize,
     start: Instant,
 }
 
@@ -19,7 +22,17 @@ impl Look {
     /// Looks for the first time.
     #[must_use]
     pub fn begin(root: &SysRoot) -> Self {
-        Self { before: disk_counters(root), start: Instant::now() }
+        let (before, nonsense) = disk_lines(root);
+        Self { before, nonsense, start: Instant::now() }
+    }
+
+    /// What could not be read, by the first look.
+    #[must_use]
+    pub fn unread(&self) -> Option<Unread> {
+        (self.nonsense > 0).then(|| Unread {
+            what: "/proc/diskstats".to_owned(),
+            why: format!("unreadable: {} of its lines make no sense", self.nonsense),
+        })
     }
 
     /// Looks again, at least `pause` after the first time: devices other than partitions with I/O in between or in flight
@@ -114,5 +127,19 @@ mod tests {
         assert!(start.elapsed() >= pause, "{:?}", start.elapsed());
         let told: Vec<_> = found.iter().map(|io| (io.name.as_str(), io.in_flight)).collect();
         assert_eq!(told, [("sda", 3)]);
+    }
+
+    #[test]
+    fn lines_that_make_no_sense_are_told() {
+        let of = |text: &str| {
+            let tree = Tree::new();
+            tree.put("proc/diskstats", text);
+            Look::begin(&tree.root()).unread().map(|unread| unread.why)
+        };
+        let sound = "8 0 sda 10 1 80 5 20 2 160 9 3 12 14\n";
+        assert_eq!(of(sound), None);
+        assert_eq!(of(""), None);
+        let told = of(&format!("{sound}a b c\n8 0 sdb 10 1 eighty 5 20 2 160 9 3 12 14\n"));
+        assert_eq!(told.as_deref(), Some("unreadable: 2 of its lines make no sense"));
     }
 }

@@ -120,6 +120,57 @@ fn towers_and_circles_end() {
     assert_eq!(one.nodes.last().unwrap().name, "deeper than 64 layers");
 }
 
+/// Attributes of an array that make no sense, among those that are empty where they do not apply; a reshape shows two values.
+#[test]
+fn what_an_array_says_without_sense_is_listed() {
+    let text = "
+[proc/self]
+mountinfo = 27 1 9:0 / / rw - ext4 /dev/md0 rw
+[sys/devices/virtual/block/md0]
+dev = 9:0
+size = 2048
+queue/read_ahead_kb = 18446744073709551615
+queue/logical_block_size = 511
+md/level = raid5
+md/layout = 2 (2)
+md/chunk_size = 65536 (524288)
+md/raid_disks = 4 (3)
+md/degraded = 0
+md/array_state = clean
+md/sync_action = reshape
+md/dev-sda/state = in_sync
+md/dev-sda/slot = 0
+md/dev-sda/errors = 0
+";
+    let told = |tree: &Tree| -> Vec<String> {
+        let scan = scan(&tree.root(), &[]).unwrap();
+        let md = scan.machine.nodes.iter().find_map(|node| node.md.clone()).unwrap();
+        assert_eq!((md.chunk_bytes, md.layout, md.raid_disks), (Some(65536), Some(2), Some(4)));
+        let names = scan.unread.iter().map(|unread| unread.what.clone());
+        names.map(|name| name.rsplit_once("md0/").unwrap().1.to_owned()).collect()
+    };
+    let tree = Tree::of_text(text);
+    tree.put("sys/devices/virtual/block/md0/md/consistency_policy", "\n");
+    let of_queue = ["queue/logical_block_size", "queue/read_ahead_kb"];
+    assert_eq!(told(&tree), of_queue);
+    let broken: [(&str, &[u8]); 8] = [
+        ("array_state", b"\xff\xfe\0x"),
+        ("degraded", b"4294967295"),
+        ("dev-sda/errors", b"many"),
+        ("dev-sda/slot", b"a b c"),
+        ("dev-sda/state", b"\xff"),
+        ("mismatch_cnt", b"-1"),
+        ("stripe_cache_size", b"999999999999999999999999"),
+        ("sync_action", b"dancing"),
+    ];
+    for (name, bytes) in broken {
+        tree.put(format!("sys/devices/virtual/block/md0/md/{name}"), bytes);
+    }
+    let of_array = broken.iter().map(|(name, _)| format!("md/{name}"));
+    let expected: Vec<String> = of_array.chain(of_queue.map(str::to_owned)).collect();
+    assert_eq!(told(&tree), expected);
+}
+
 #[test]
 fn what_cannot_be_read_is_listed() {
     let tree = Tree::of_text(&machines::virtio_root());

@@ -2,7 +2,9 @@
 
 use crate::cli::{Done, MIB, Sandbox, as_nobody, binary_for_nobody, p, run};
 use crate::filesystems::mounted;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
+use fathom_testkit::Capability::{
+    FathomBinary, FsOnLoop, LoopDevices, MountNamespaces, Root, Tool,
+};
 use fathom_testkit::{
     Content, FsKind, LoopDevice, LoopOptions, MountedFs, Scratch, Trial, command, counted,
     kernel_test,
@@ -49,6 +51,11 @@ pub fn trials() -> Vec<Trial> {
             "check_works_for_everybody",
             &[Root, FathomBinary, Tool("setpriv")],
             without_root,
+        ),
+        kernel_test(
+            "check_lists_what_makes_no_sense",
+            &[FathomBinary, LoopDevices, MountNamespaces, Tool("unshare")],
+            nonsense,
         ),
         kernel_test("check_starts_and_writes_nothing", &[FathomBinary, Tool("strace")], only_reads),
         kernel_test("check_refuses_what_it_cannot_read", &[FathomBinary], refusals),
@@ -385,6 +392,43 @@ fn without_root() {
     let unread = result["snapshot"]["unread"].as_array().unwrap();
     let denied = unread.iter().filter(|item| item["why"].as_str().unwrap().contains("permission"));
     assert!(denied.count() > 0, "{unread:?}");
+}
+
+/// Files of the kernel under which something else was put, and no files of it at all: told, and judged without them.
+fn nonsense() {
+    let (sandbox, device) = (Sandbox::new(), LoopDevice::new(MIB).unwrap());
+    let queue = format!("/sys/block/{}/queue", device.name());
+    let files = [
+        "/proc/diskstats".to_owned(),
+        "/proc/meminfo".to_owned(),
+        "/proc/swaps".to_owned(),
+        format!("{queue}/read_ahead_kb"),
+        format!("{queue}/scheduler"),
+    ];
+    let hidden: String =
+        files.iter().map(|file| format!("mount --bind \"$0\" {file} && ")).collect();
+    for (hide, told) in [
+        (hidden.as_str(), files.iter().map(String::as_str).collect::<Vec<_>>()),
+        ("umount -l /sys && ", vec!["/sys/class/block"]),
+        ("umount -l /proc && ", vec!["/proc/self/mountinfo"]),
+    ] {
+        let rubbish = sandbox.scratch.join("rubbish");
+        fs::write(&rubbish, b"a b c\n\xff\xfe\0 999999999999999999999999\n").unwrap();
+        let done = run(|| {
+            let own = sandbox.command(&["--json", "--quiet", "check"]);
+            let mut command = command::tool("unshare");
+            command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+            command.arg(format!("{hide}exec \"$@\"")).arg(&rubbish);
+            command.arg(own.get_program()).args(own.get_args());
+            command
+        });
+        assert_eq!(done.code, 0, "{hide}: {done:?}");
+        let unread = done.result()["snapshot"]["unread"].to_string();
+        for file in told {
+            let name = file.rsplit_once("/block/").map_or(file, |(_, name)| name);
+            assert!(unread.contains(&format!("{name}\"")), "{file} is not in {unread}");
+        }
+    }
 }
 
 /// Calls that would start something or change something, but for those of the terminal.

@@ -18,18 +18,30 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
     all.filter_map(|(array, member)| member_errors(scene, array, member)).collect()
 }
 
+/// How many ranges of a member md reads and writes no more.
+fn bad_ranges(array: &Node, member: &MdMember) -> Option<u64> {
+    let mut lists = array.details().bad_blocks.iter();
+    let own = lists.find(|(name, ranges)| name == &member.name && *ranges > 0);
+    own.map(|(_, ranges)| *ranges)
+}
+
+/// True when md could not write to it, or wants another in its place.
+fn is_given_up(member: &MdMember) -> bool {
+    let state = member.state.as_deref().unwrap_or_default();
+    state.contains("want_replacement") || state.contains("write_error")
+}
+
+/// True for a member that has lost data.
+pub(super) fn is_damaged(array: &Node, member: &MdMember) -> bool {
+    bad_ranges(array, member).is_some() || is_given_up(member)
+}
+
 fn member_errors(scene: &Scene<'_>, array: &Node, member: &MdMember) -> Option<Defect> {
-    let has = |word: &str| member.state.as_deref().is_some_and(|state| state.contains(word));
-    if has("faulty") {
+    if member.state.as_deref().is_some_and(|state| state.contains("faulty")) {
         return None;
     }
     let errors = member.errors.filter(|&errors| errors > 0);
-    let lists = array.details().bad_blocks.iter();
-    let bad = lists
-        .filter(|(name, ranges)| name == &member.name && *ranges > 0)
-        .map(|(_, ranges)| *ranges)
-        .next();
-    let given_up = has("want_replacement") || has("write_error");
+    let (bad, given_up) = (bad_ranges(array, member), is_given_up(member));
     let mut seen = Vec::new();
     seen.extend(errors.map(|n| format!("{n} read errors that were mended from other members")));
     seen.extend(bad.map(|n| format!("{n} ranges of bad blocks")));
@@ -44,8 +56,8 @@ fn member_errors(scene: &Scene<'_>, array: &Node, member: &MdMember) -> Option<D
     } else {
         Gravity::Medium
     };
-    let device = scene.device(&member.name).map(|index| scene.node(index));
-    let key = device.map_or_else(|| format!("/dev/{}", member.name), Node::key);
+    let device = scene.device(&member.name);
+    let key = device.map_or_else(|| format!("/dev/{}", member.name), |own| scene.node(own).key());
     let dir = format!("dev-{}", member.name);
     let mut defect = Defect::new(
         "md-member-errors",
@@ -66,7 +78,10 @@ fn member_errors(scene: &Scene<'_>, array: &Node, member: &MdMember) -> Option<D
             member.state.clone().unwrap_or_default(),
         );
     }
-    Some(mend_member(array, member, &key, defect.because(why_errors(bad.is_some()))))
+    let defect = defect
+        .because(why_errors(bad.is_some()))
+        .command("ask the drive", format!("smartctl -x {}", word(&key)));
+    Some(mend_member(scene, array, (member, device), defect))
 }
 
 fn why_errors(has_bad_blocks: bool) -> &'static str {
@@ -79,24 +94,26 @@ fn why_errors(has_bad_blocks: bool) -> &'static str {
     }
 }
 
-fn mend_member(array: &Node, member: &MdMember, key: &str, defect: Defect) -> Defect {
-    let defect = defect.command("ask the drive", format!("smartctl -x {}", word(key)));
-    let is_whole =
-        array.md.as_ref().is_some_and(|md| standing(md, &member.name) == Standing::Whole);
-    let defect = if is_whole {
-        defect.command(
+fn mend_member(
+    scene: &Scene<'_>,
+    array: &Node,
+    (member, device): (&MdMember, Option<usize>),
+    mut defect: Defect,
+) -> Defect {
+    let md = array.md.as_ref();
+    if md.is_some_and(|md| standing(md, &member.name) == Standing::Whole) {
+        defect = defect.command(
             "read all members once, so that everything that is readable is mended",
             format!("echo check > {}", word(md_file(array, "sync_action"))),
-        )
-    } else {
-        defect
-    };
-    part_with(defect, array, [&member.name, key], "replace it while the old one still helps")
-        .risking("/dev/NEW is overwritten; the copy takes hours of the members' time")
-        .verified_by(
-            "after the replacement mdadm --detail shows the new member active, and \
-                errors stay 0 after a check",
-        )
+        );
+    }
+    if let Some(device) = device {
+        let text = "replace it while the old one still helps";
+        defect = part_with(scene, defect, array, device, text);
+    }
+    defect.risking("/dev/NEW is overwritten; the copy takes hours of the members' time").verified_by(
+        "after the replacement mdadm --detail shows the new member active, and errors stay 0 after a check",
+    )
 }
 
 /// Two members on one drive: it works twice for each request, and its loss is two losses.

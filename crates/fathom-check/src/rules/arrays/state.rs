@@ -1,8 +1,8 @@
 //! What an array is doing, and what it lacks.
 
 use super::{
-    Standing, arrays, is_level, is_redundant, losses_left, md_detail, md_file, save_the_last,
-    standing, superblocks,
+    Standing, arrays, is_dying, is_level, is_rebuilding, is_redundant, losses_left, md_detail,
+    md_file, save_the_last, standing, superblocks,
 };
 use crate::conditions;
 use crate::rules::disks::is_failing;
@@ -29,7 +29,7 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
         } else {
             format!(" ({} failed)", list(failed.iter().copied()))
         };
-        let rebuild = if md.sync_action.as_deref() == Some("recover") {
+        let rebuild = if is_rebuilding(md) {
             format!("; it is rebuilding{}", conditions::done_words(md))
         } else {
             String::new()
@@ -43,12 +43,24 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
         )
         .seen(md_file(node, "degraded"), missing.to_string())
         .because(why_degraded(md));
+        if let Some(lost) = lost(scene, index, md) {
+            defect = defect.by_loss_of(lost);
+        }
         for member in failed {
             defect = defect.seen(md_file(node, &format!("dev-{member}/state")), "faulty");
         }
         Some(mend(scene, index, defect))
     })
     .collect()
+}
+
+/// The devices whose loss it is that an array lacks members; none where not all of these are known.
+fn lost(scene: &Scene<'_>, index: usize, md: &MdFacts) -> Option<Vec<String>> {
+    let failed = conditions::failed_members(md).into_iter().map(|name| scene.device(name));
+    let left_out = superblocks::left_out(scene, index).into_iter().map(|(left, _)| Some(left));
+    let devices = failed.chain(left_out).collect::<Option<Vec<usize>>>()?;
+    let are_all = md.degraded == Some(devices.len() as u64);
+    are_all.then(|| devices.into_iter().map(|device| scene.node(device).key()).collect())
 }
 
 fn why_degraded(md: &MdFacts) -> String {
@@ -68,7 +80,17 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
     let (array, holder) = (word(node.label()), holder_of_members(node));
     let mut defect =
         defect.command("see which member is missing, and why", format!("mdadm --detail {array}"));
-    if node.md.as_ref().and_then(|md| md.sync_action.as_deref()) == Some("recover") {
+    // A rebuild that reads a dying drive without another copy loses what it was to save.
+    let is_last =
+        |name: &str| node.md.as_ref().is_some_and(|md| standing(md, name) == Standing::Last);
+    let dying = scene
+        .below(index)
+        .filter(|(member, device)| is_last(&device.name) && is_dying(scene, node, *member));
+    let dying: Vec<&Node> = dying.map(|(_, device)| device).collect();
+    for device in &dying {
+        defect = defect.concerning(device.key()).advise(save_the_last(node, &device.name));
+    }
+    if node.md.as_ref().is_some_and(is_rebuilding) {
         return defect
             .command("let it end", format!("mdadm --wait {array}"))
             .risking(match node.md.as_ref().and_then(losses_left) {
@@ -76,16 +98,6 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
                 _ => "none; until the end a further loss can take the data",
             })
             .verified_by(format!("cat {} says 0", word(md_file(node, "degraded"))));
-    }
-    // A rebuild that reads a dying drive without another copy loses what it was to save.
-    let last = node.md.as_ref().filter(|md| losses_left(md) == Some(0));
-    let dying = scene.below(index).filter(|(member, device)| {
-        let stands = last.is_some_and(|md| standing(md, &device.name) == Standing::Last);
-        stands && is_failing(scene, *member)
-    });
-    let dying: Vec<&Node> = dying.map(|(_, device)| device).collect();
-    for device in &dying {
-        defect = defect.concerning(device.key()).advise(save_the_last(&node.name, &device.name));
     }
     let left_out = superblocks::left_out(scene, index);
     for (member, behind) in &left_out {

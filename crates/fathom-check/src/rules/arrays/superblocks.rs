@@ -124,7 +124,7 @@ pub(super) fn left_out(scene: &Scene<'_>, array: usize) -> Vec<(usize, Option<u6
     let newest = same.iter().filter_map(|(_, sb)| sb.events).max();
     let outside = same
         .into_iter()
-        .filter(|&(index, _)| !is_member(scene, md, array, index) && !scene.in_use(index));
+        .filter(|&(index, _)| !is_member(scene, md, array, index) && scene.is_free(index));
     outside
         .map(|(index, sb)| (index, newest.zip(sb.events).map(|(newest, own)| newest - own)))
         .collect()
@@ -202,7 +202,7 @@ pub(super) fn not_running(scene: &Scene<'_>) -> Vec<Defect> {
         // Where arrays run without a known UUID, nothing can be said of the rest.
         let unknown = arrays(scene)
             .any(|(array, _, md)| md.uuid.is_none() || is_member(scene, md, array, index));
-        if !running.contains(&uuid) && !unknown && !scene.in_use(index) {
+        if !running.contains(&uuid) && !unknown && scene.is_free(index) {
             idle.entry(uuid).or_default().push((index, sb));
         }
     }

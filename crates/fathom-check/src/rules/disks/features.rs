@@ -148,7 +148,7 @@ fn acoustic(node: &Node) -> Option<Defect> {
 pub(super) fn nvme_format(scene: &Scene<'_>) -> Vec<Defect> {
     let idle = each_drive(scene)
         .into_iter()
-        .filter(|&(index, node)| !scene.in_use(index) && node.details().opened != Some(true));
+        .filter(|&(index, node)| scene.is_free(index) && node.details().opened != Some(true));
     let found = idle.filter_map(|(_, node)| {
         let identity = node.details().identity.as_ref()?;
         let current = usize::try_from(identity.format?).ok()?;

@@ -160,13 +160,17 @@ fn replacing(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
     // Without a copy elsewhere md replaces no member.
     let mut arrays = arrays_above(scene, index);
     arrays.retain(|(_, node)| node.md.as_ref().is_some_and(is_redundant));
+    // Where an array that keeps copies is itself a member, it is mended there and stays one.
+    let is_inner = |at: usize, of: usize| at != of && scene.everything_above(at).contains(&of);
+    let all: Vec<usize> = arrays.iter().map(|(array, _)| *array).collect();
+    arrays.retain(|(array, _)| !all.iter().any(|inner| is_inner(*inner, *array)));
     for (array, array_node) in &arrays {
-        let Some(member) = member_on(scene, *array, index) else { continue };
+        let Some((member_index, member)) = member_on(scene, *array, index) else { continue };
         let text = format!(
             "replace it in {} while it can still be read: the copy keeps the array redundant",
             array_node.name
         );
-        defect = part_with(defect, array_node, [&member.name, member.label()], &text);
+        defect = part_with(scene, defect, array_node, member_index, &text);
         if member.key() != node.key() {
             defect = defect.concerning(member.key());
         }

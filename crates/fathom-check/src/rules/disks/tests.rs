@@ -90,7 +90,10 @@ fn damage_is_told_once_for_a_drive_and_with_its_array() {
     bench.md_of(2).members[0].state = Some("in_sync".into());
     bench.md_of(2).members[1].state = Some("faulty".into());
     let text = say(&bench);
-    assert!(text.contains("has given it up already") && !text.contains("--replace"), "{text}");
+    assert!(
+        text.contains("has given it up already and lacks") && !text.contains("--replace"),
+        "{text}"
+    );
     bench.md_of(2).degraded = Some(0);
     bench.md_of(2).members[1].state = Some("in_sync,want_replacement".into());
     let copy = MdMember {
@@ -102,11 +105,45 @@ fn damage_is_told_once_for_a_drive_and_with_its_array() {
     bench.md_of(2).members.push(copy);
     let text = say(&bench);
     assert!(text.contains("mdadm --wait /dev/md0") && !text.contains("--replace"), "{text}");
+    // One that holds nothing yet is not copied, and one that holds the journal is no copy of anything.
+    for (state, slot, expected, other) in [
+        ("spare", "none", "mdadm /dev/md0 --remove /dev/sdb", "--fail"),
+        ("spare", "1", "mdadm /dev/md0 --fail /dev/sdb", "--remove"),
+        ("journal", "journal", "it holds the journal of md0", "mdadm /dev"),
+    ] {
+        bench.md_of(2).members.truncate(2);
+        bench.md_of(2).members[1].state = Some(state.into());
+        bench.md_of(2).members[1].slot = Some(slot.into());
+        for degraded in [0, 1] {
+            bench.md_of(2).degraded = Some(degraded);
+            let text = say(&bench);
+            let is_right = text.contains(expected) && !text.contains(other);
+            assert!(is_right && !text.contains("--replace"), "{state} {slot}: {text}");
+            assert!(!text.contains("nothing else holds"), "{text}");
+        }
+    }
     // Stripes without copies have nothing to replace a member from.
     bench.md_of(2).level = Some("raid0".into());
     let fix = bench.one(health::failing).fix;
     assert!(fix.iter().all(|step| step.command.as_ref().is_none_or(|c| !c.contains("mdadm"))));
     assert!(fix.iter().any(|step| step.text.starts_with("copy what is needed")), "{fix:?}");
+}
+
+/// A mirror of arrays: what the inner one mends is no matter of the outer one; of stripes the whole is to be replaced.
+#[test]
+fn a_failing_drive_is_replaced_in_the_lowest_array_with_copies() {
+    for (level, expected) in [("raid1", "--replace /dev/sda"), ("raid0", "--replace /dev/md0")] {
+        let mut bench = Bench::new();
+        let disks = ["sda", "sdb", "sdc", "sdd"].map(|name| bench.disk(name));
+        let inner = [("md0", &disks[..2]), ("md1", &disks[2..])]
+            .map(|(name, disks)| bench.md(name, level, disks));
+        bench.md("md2", "raid1", &inner);
+        bench.detail_of(disks[0]).health = Some(Health { pending: Some(1), ..Health::default() });
+        let fix = bench.one(health::failing).fix;
+        let mdadm = fix.iter().filter_map(|step| step.command.as_deref());
+        let mdadm: Vec<&str> = mdadm.filter(|command| command.starts_with("mdadm")).collect();
+        assert!(mdadm.len() == 1 && mdadm[0].contains(expected), "{level}: {mdadm:?}");
+    }
 }
 
 /// What keeps copies by itself has a command of its own for it.
@@ -463,6 +500,10 @@ fn a_better_format() {
     crate::fixtures::assert_complete(&found[0]);
     assert!(found[0].fix.iter().all(|step| step.command.is_none()));
     assert!(found[0].fix[1].text.ends_with("nvme format /dev/EMPTY --lbaf=2"));
+    bench.knows_mounts(false);
+    assert_eq!(bench.ask(features::nvme_format), [], "it may be mounted");
+    bench.knows_mounts(true);
+    assert_eq!(bench.ask(features::nvme_format).len(), 1);
     bench.partition("nvme0n1p1", 1 << 20, disk);
     assert_eq!(bench.ask(features::nvme_format), [], "in use");
 }

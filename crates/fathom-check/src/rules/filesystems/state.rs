@@ -15,16 +15,20 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
     mounted(scene)
         .iter()
         .filter_map(|m| {
-            let errors = m.fs.errors_count.filter(|&errors| errors > 0)?;
+            let errors = counted(m)?;
             let (place, device) = (&m.mount.mount_point, device_label(scene, m.index));
+            let turned = turned(scene, m);
             let defect = Defect::new(
                 "filesystem-errors",
                 Gravity::High,
                 Some(&m.node.key()),
                 format!(
-                    "{} at {place} has counted {errors} error{}",
+                    "{} at {place} has counted {errors} error{}{}",
                     m.fs.fs_type,
-                    if errors == 1 { "" } else { "s" }
+                    if errors == 1 { "" } else { "s" },
+                    turned
+                        .as_ref()
+                        .map_or_else(String::new, |turned| format!(" and {}", turned.words)),
                 ),
             )
             .because(format!(
@@ -66,6 +70,8 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
                     )
             };
             let defect = if btrfs { defect } else { check_unmounted(defect, m, check, &device) };
+            let seen = turned.map(|turned| turned.seen).unwrap_or_default();
+            let defect = seen.into_iter().fold(defect, |d, (source, value)| d.seen(source, value));
             Some(
                 defect
                     .risking(
@@ -116,46 +122,61 @@ fn stopped(m: &Mounted<'_>) -> Option<&'static str> {
     ["emergency_ro", "shutdown"].into_iter().find(|word| m.mount.has_option(word))
 }
 
-/// Mounted read-only although fstab says nothing of it.
+/// Errors that it has counted, if any.
+fn counted(m: &Mounted<'_>) -> Option<u64> {
+    m.fs.errors_count.filter(|&errors| errors > 0)
+}
+
+/// How a filesystem shows that it lets nothing be written any more.
+struct Turned {
+    /// What it does, as the end of a sentence.
+    words: String,
+    /// True where the kernel says so by itself.
+    is_certain: bool,
+    /// Where that is to be seen.
+    seen: Vec<(String, String)>,
+}
+
+/// Whether it has turned read-only: of `ro` alone only fstab says whether somebody wanted it.
+fn turned(scene: &Scene<'_>, m: &Mounted<'_>) -> Option<Turned> {
+    let is_wanted = |option: &String| matches!(option.as_str(), "ro" | "noauto" | "user" | "users");
+    let mut entries = scene.snapshot.system.configuration.fstab.iter();
+    let entry = entries
+        .find(|entry| entry.mount_point == m.mount.mount_point && entry.fs_type == m.fs.fs_type)
+        .filter(|entry| !entry.options.iter().any(is_wanted));
+    let by_fstab = entry.map(|entry| ("/etc/fstab".to_owned(), entry.options.join(",")));
+    let (words, word) = match stopped(m) {
+        Some(word) => (format!("takes no writes any more ({word})"), word),
+        None if m.mount.super_options.iter().any(|option| option == "ro") => {
+            by_fstab.as_ref()?;
+            ("is read-only, but fstab mounts it for writing".to_owned(), "ro")
+        }
+        None => return None,
+    };
+    let seen = std::iter::once((m.options_file(), word.to_owned())).chain(by_fstab);
+    Some(Turned { words, is_certain: word != "ro", seen: seen.collect() })
+}
+
+/// Mounted read-only although fstab says nothing of it, without an error that was counted: there that is told.
 pub(super) fn turned_read_only(scene: &Scene<'_>) -> Vec<Defect> {
-    let fstab = &scene.snapshot.system.configuration.fstab;
     let all = mounted(scene);
-    all.iter()
+    let silent = all.iter().filter(|m| counted(m).is_none());
+    silent
         .filter_map(|m| {
-            let by_itself = stopped(m);
-            let is_read_only = m.mount.super_options.iter().any(|option| option == "ro");
-            // Of `ro` alone only fstab says whether somebody wanted it.
-            let entry = fstab.iter().find(|entry| {
-                entry.mount_point == m.mount.mount_point && entry.fs_type == m.fs.fs_type
-            });
-            let is_wanted =
-                |option: &String| matches!(option.as_str(), "ro" | "noauto" | "user" | "users");
-            let entry = entry.filter(|entry| !entry.options.iter().any(is_wanted));
-            if by_itself.is_none() && (!is_read_only || entry.is_none()) {
-                return None;
-            }
-            let counted = by_itself.is_some() || m.fs.errors_count.is_some_and(|errors| errors > 0);
-            let place = &m.mount.mount_point;
+            let turned = turned(scene, m)?;
             let defect = Defect::new(
                 "remounted-read-only",
                 Gravity::High,
                 Some(&m.node.key()),
-                match by_itself {
-                    Some(word) => {
-                        format!("{} at {place} takes no writes any more ({word})", m.fs.fs_type)
-                    }
-                    None => format!(
-                        "{} at {place} is read-only, but fstab mounts it for writing",
-                        m.fs.fs_type
-                    ),
-                },
+                format!("{} at {} {}", m.fs.fs_type, m.mount.mount_point, turned.words),
             )
-            .sure(if counted { Certainty::Certain } else { Certainty::Likely })
-            .seen(m.options_file(), by_itself.unwrap_or("ro"));
-            let defect = match entry {
-                Some(entry) => defect.seen("/etc/fstab", entry.options.join(",")),
-                None => defect,
-            };
+            .sure(if turned.is_certain {
+                Certainty::Certain
+            } else {
+                Certainty::Likely
+            });
+            let seen = turned.seen.into_iter();
+            let defect = seen.fold(defect, |d, (source, value)| d.seen(source, value));
             Some(find_out_and_check(scene, m, defect))
         })
         .collect()
@@ -188,10 +209,7 @@ fn find_out_and_check(scene: &Scene<'_>, m: &Mounted<'_>, defect: Defect) -> Def
 /// Superblocks of filesystems that nobody has mounted, nor opened: virtual machines have theirs on volumes of this one.
 fn unmounted<'a>(scene: &Scene<'a>) -> Vec<(&'a Node, &'a FsSuperblock)> {
     let all = scene.nodes(&[]).filter(|&(index, node)| {
-        scene.knows_mounts()
-            && node.devno.is_some()
-            && !scene.in_use(index)
-            && node.details().opened != Some(true)
+        node.devno.is_some() && scene.is_free(index) && node.details().opened != Some(true)
     });
     all.filter_map(|(_, node)| Some((node, node.details().content.as_ref()?.filesystem.as_ref()?)))
         .collect()

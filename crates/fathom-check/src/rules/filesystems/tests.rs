@@ -47,7 +47,10 @@ fn counted_errors_are_told() {
         bench.mount_of(mount).effective_options = vec!["emergency_ro".into()];
         bench.fs_of(fs).errors_count = Some(1);
         let stopped = bench.one(state::errors);
-        assert!(stopped.summary.ends_with("has counted 1 error"), "{}", stopped.summary);
+        let end = "has counted 1 error and takes no writes any more (emergency_ro)";
+        assert!(stopped.summary.ends_with(end), "{}", stopped.summary);
+        assert!(stopped.evidence.iter().any(|seen| seen.value == "emergency_ro"));
+        assert_eq!(bench.ask(state::turned_read_only), [], "once");
         assert!(stopped.why.ends_with("it takes no writes now"), "{}", stopped.why);
         assert!(
             defect.fix.iter().any(|step| step.command.as_deref() == Some(command)),

@@ -1,6 +1,6 @@
 //! Volumes that LVM itself mirrors, stripes or protects by parity.
 
-use super::{devices, is_lvm, status_of, table_of, volume_name};
+use super::{devices, is_lvm, physical, status_of, table_of, volume_name};
 use crate::dm::{self, MirrorStatus, RaidStatus};
 use crate::rules::shared::{list, on_one_drive};
 use crate::scene::Scene;
@@ -9,39 +9,78 @@ use fathom_base::units::format_size;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{DmFacts, Node};
 
-fn raids<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (&'a Node, &'a DmFacts, RaidStatus<'a>)> {
-    devices(scene).filter_map(|(_, node, dm)| {
+fn raids<'a>(
+    scene: &Scene<'a>,
+) -> impl Iterator<Item = (usize, &'a Node, &'a DmFacts, RaidStatus<'a>)> {
+    devices(scene).filter_map(|(index, node, dm)| {
         let line =
             dm.status.iter().filter_map(|text| dm::line(text)).find(|line| line.kind == "raid")?;
-        Some((node, dm, dm::raid_status(line.words)?))
+        Some((index, node, dm, dm::raid_status(line.words)?))
     })
 }
 
 fn mirrors<'a>(
     scene: &Scene<'a>,
-) -> impl Iterator<Item = (&'a Node, &'a DmFacts, MirrorStatus<'a>)> {
-    devices(scene).filter_map(|(_, node, dm)| {
+) -> impl Iterator<Item = (usize, &'a Node, &'a DmFacts, MirrorStatus<'a>)> {
+    devices(scene).filter_map(|(index, node, dm)| {
         let line = dm
             .status
             .iter()
             .filter_map(|text| dm::line(text))
             .find(|line| line.kind == "mirror")?;
-        Some((node, dm, dm::mirror_status(line.words)?))
+        Some((index, node, dm, dm::mirror_status(line.words)?))
     })
+}
+
+/// Letters of legs that serve no more: dead, no flush, read failed.
+fn is_dead(letter: &char) -> bool {
+    matches!(letter, 'D' | 'F' | 'R')
+}
+
+/// The devices of the dead legs; empty where one of these is not there any more.
+fn lost(scene: &Scene<'_>, index: usize, dm: &DmFacts, health: &str) -> Vec<String> {
+    let lines = dm.table.iter().filter_map(|text| dm::line(text)).map(dm::legs);
+    let Some(legs) = lines.into_iter().find(|legs| legs.len() == health.len()) else {
+        return Vec::new();
+    };
+    let dead = legs.into_iter().zip(health.chars()).filter(|(_, letter)| is_dead(letter));
+    let devices = dead.map(|(leg, _)| below_by_number(scene, index, leg));
+    let devices = devices.collect::<Option<Vec<usize>>>().unwrap_or_default();
+    devices.into_iter().map(|device| scene.node(device).key()).collect()
+}
+
+/// True when the map has no device any more for a part of a volume.
+fn lacks_device(dm: &DmFacts, health: &str) -> bool {
+    let lines = dm.table.iter().filter_map(|text| dm::line(text)).map(dm::legs);
+    lines.into_iter().any(|legs| !legs.is_empty() && legs.len() < health.len())
+}
+
+/// Volumes of a group that lack parts whose devices are gone: names and nodes.
+pub(super) fn without_parts(scene: &Scene<'_>, group: &str) -> Vec<(String, usize)> {
+    let of_group = raids(scene).filter_map(|(index, node, dm, status)| {
+        let name = volume_name(node, dm);
+        let is_it = name.split('/').next() == Some(group) && is_lvm(dm);
+        (is_it && lacks_device(dm, status.health)).then_some((name, index))
+    });
+    of_group.collect()
 }
 
 /// Legs that are dead.
 pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
-    let of_raid = raids(scene).map(|(node, dm, status)| (node, dm, status.health));
-    let of_mirror = mirrors(scene).map(|(node, dm, status)| (node, dm, status.health));
+    let of_raid = raids(scene).map(|(index, node, dm, status)| (index, node, dm, status.health));
+    let of_mirror =
+        mirrors(scene).map(|(index, node, dm, status)| (index, node, dm, status.health));
+    // That a device of the group is missing says it all.
+    let lacking = physical::lacking_groups(scene);
+    let is_told = |name: &str| name.split('/').next().is_some_and(|group| lacking.contains(group));
     of_raid
         .chain(of_mirror)
-        .filter_map(|(node, dm, health)| {
-            let dead = health.chars().filter(|c| matches!(c, 'D' | 'F' | 'R')).count();
-            if dead == 0 {
+        .filter_map(|(index, node, dm, health)| {
+            let dead = health.chars().filter(is_dead).count();
+            let name = volume_name(node, dm);
+            if dead == 0 || is_lvm(dm) && lacks_device(dm, health) && is_told(&name) {
                 return None;
             }
-            let name = volume_name(node, dm);
             let quoted = word(&name);
             let defect = Defect::new(
                 "lvm-raid-degraded",
@@ -49,6 +88,7 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
                 Some(&node.key()),
                 format!("{dead} of the {} parts of {name} are dead", health.chars().count()),
             )
+            .by_loss_of(lost(scene, index, dm, health))
             .seen(status_of(dm, node), health)
             .because(
                 "it is slower and less safe than it looks: what the dead parts held is \
@@ -90,17 +130,17 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// A volume that synchronises, rebuilds, checks or reshapes.
 pub(super) fn syncing(scene: &Scene<'_>) -> Vec<Defect> {
-    let of_raid = raids(scene).filter(|(_, _, status)| !status.health.contains('D')).filter_map(
-        |(node, dm, status)| {
+    let of_raid = raids(scene).filter(|(_, _, _, status)| !status.health.contains('D')).filter_map(
+        |(_, node, dm, status)| {
             let busy =
                 matches!(status.action, "resync" | "recover" | "check" | "repair" | "reshape");
             busy.then(|| (node, dm, status.action.to_owned(), status.in_sync.share()))
         },
     );
     let of_mirror =
-        mirrors(scene).filter(|(_, _, status)| status.in_sync.used < status.in_sync.total);
-    let of_mirror =
-        of_mirror.map(|(node, dm, status)| (node, dm, "resync".to_owned(), status.in_sync.share()));
+        mirrors(scene).filter(|(_, _, _, status)| status.in_sync.used < status.in_sync.total);
+    let of_mirror = of_mirror
+        .map(|(_, node, dm, status)| (node, dm, "resync".to_owned(), status.in_sync.share()));
     of_raid
         .chain(of_mirror)
         .map(|(node, dm, action, share)| {
@@ -133,9 +173,9 @@ pub(super) fn syncing(scene: &Scene<'_>) -> Vec<Defect> {
 /// The last check found places that do not agree.
 pub(super) fn mismatch(scene: &Scene<'_>) -> Vec<Defect> {
     let found =
-        raids(scene).filter(|(_, _, status)| status.mismatches > 0 && status.action == "idle");
+        raids(scene).filter(|(_, _, _, status)| status.mismatches > 0 && status.action == "idle");
     found
-        .map(|(node, dm, status)| {
+        .map(|(_, node, dm, status)| {
             let (name, sectors) = (volume_name(node, dm), status.mismatches);
             let copies = status.level.starts_with("raid1");
             Defect::new(

@@ -1,5 +1,6 @@
 //! Physical volumes: their sizes, their groups, and those that are there twice.
 
+use super::arrays;
 use crate::rules::shared::{drive_identity, list, shows_all};
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -118,8 +119,10 @@ fn resting(scene: &Scene<'_>) -> usize {
     devices.filter(|&(index, node)| !is_volume(node) && !is_used(index)).count()
 }
 
-/// Groups whose members are not all there.
-pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
+/// A group with the device whose metadata are the newest, and the members that are not there.
+type Incomplete<'a> = (&'a str, usize, &'a LvmHeader, BTreeSet<&'a str>);
+
+fn incomplete_groups<'a>(scene: &Scene<'a>) -> Vec<Incomplete<'a>> {
     if !shows_all(scene) {
         return Vec::new();
     }
@@ -134,35 +137,56 @@ pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
             }
         }
     }
-    // A device that nobody looked at may be the missing one.
-    let is_space = |unread: &Unread| unread.what.starts_with("space of ");
-    let all_read = scene.snapshot.unread.iter().all(is_space);
     let resting = resting(scene);
-    groups
+    let with_missing = groups.into_iter().map(|(group, (index, header))| {
+        let members = header.group_members.iter().map(String::as_str);
+        let missing = members.filter(|uuid| !seen.contains_key(uuid)).collect();
+        (group, index, header, missing)
+    });
+    with_missing.filter(|(_, _, _, missing): &Incomplete<'_>| missing.len() > resting).collect()
+}
+
+/// True when every device was looked at: one that was not may be the missing one.
+fn is_all_read(scene: &Scene<'_>) -> bool {
+    let is_space = |unread: &Unread| unread.what.starts_with("space of ");
+    scene.snapshot.unread.iter().all(is_space)
+}
+
+/// The groups that surely lack devices.
+pub(super) fn lacking_groups<'a>(scene: &Scene<'a>) -> BTreeSet<&'a str> {
+    let groups = incomplete_groups(scene).into_iter().filter(|_| is_all_read(scene));
+    groups.map(|(group, ..)| group).collect()
+}
+
+/// Groups whose members are not all there, with the volumes that lack parts by that.
+pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
+    let all_read = is_all_read(scene);
+    incomplete_groups(scene)
         .into_iter()
-        .filter_map(|(group, (index, header))| {
-            let missing: BTreeSet<&str> = header
-                .group_members
-                .iter()
-                .map(String::as_str)
-                .filter(|uuid| !seen.contains_key(uuid))
-                .collect();
-            if missing.len() <= resting {
-                return None;
-            }
+        .map(|(group, index, header, missing)| {
             let node = scene.node(index);
             let quoted = word(group);
-            Some(
-                Defect::new(
-                    "lvm-vg-incomplete",
-                    Gravity::High,
-                    Some(&node.key()),
-                    format!(
-                        "{} of the {} devices of the group {group} are not there",
-                        missing.len(),
-                        header.group_members.len()
-                    ),
-                )
+            let volumes = arrays::without_parts(scene, group);
+            let lack = match volumes.as_slice() {
+                [] => String::new(),
+                all => format!(
+                    "; by that parts are missing of {}",
+                    list(all.iter().map(|(name, _)| name.as_str()))
+                ),
+            };
+            let defect = Defect::new(
+                "lvm-vg-incomplete",
+                Gravity::High,
+                Some(&node.key()),
+                format!(
+                    "{} of the {} devices of the group {group} are not there{lack}",
+                    missing.len(),
+                    header.group_members.len()
+                ),
+            );
+            let volumes = volumes.into_iter().map(|(_, volume)| scene.node(volume).key());
+            volumes
+                .fold(defect, Defect::concerning)
                 .sure(if all_read { Certainty::Certain } else { Certainty::Possible })
                 .seen(
                     format!("metadata of LVM on {}", node.label()),
@@ -187,8 +211,7 @@ pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
                     "vgreduce --removemissing --force deletes every volume with a part on a \
                     missing device, with what is left of its data: copy that first",
                 )
-                .verified_by(format!("vgs {quoted} shows no p (partial) among its attributes")),
-            )
+                .verified_by(format!("vgs {quoted} shows no p (partial) among its attributes"))
         })
         .collect()
 }
@@ -246,14 +269,18 @@ pub(super) fn duplicates(scene: &Scene<'_>) -> Vec<Defect> {
             );
             for &index in &indexes {
                 let node = scene.node(index);
-                let use_ = if scene.in_use(index) { "in use" } else { "not in use" };
+                let use_ = match (scene.in_use(index), scene.knows_mounts()) {
+                    (true, _) => "in use",
+                    (false, true) => "not in use",
+                    (false, false) => "whether it is in use is not known",
+                };
                 defect = defect
                     .seen(format!("label of LVM on {}", node.label()), format!("{uuid}, {use_}"));
                 if index != *first {
                     defect = defect.concerning(node.key());
                 }
             }
-            let mut free = indexes.iter().filter(|&&index| !scene.in_use(index));
+            let mut free = indexes.iter().filter(|&&index| scene.is_free(index));
             let copy = match (free.next(), free.next()) {
                 (Some(&index), None) if !used.is_empty() => scene.node(index).label(),
                 _ => "/dev/COPY",

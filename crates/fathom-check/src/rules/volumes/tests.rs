@@ -2,7 +2,7 @@
 
 use super::{RULES, arrays, caches, layers, physical, pools, snapshots};
 use crate::fixtures::{Bench, GIB, MIB, TB};
-use fathom_model::defect::{Certainty, Gravity};
+use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::NodeKind;
 use fathom_model::stack::detail::{BcacheSuperblock, LvmHeader, MdSuperblock};
@@ -480,6 +480,48 @@ fn mirrored_volumes_are_told_by_their_letters() {
     assert_eq!(bench.one(arrays::mismatch).certainty, Certainty::Possible);
 }
 
+/// The dead parts of all volumes on a drive that is gone are told with the drive.
+#[test]
+fn what_the_loss_of_a_drive_takes_from_volumes_is_told_with_the_drive() {
+    let mut bench = Bench::new();
+    let disks = [bench.disk("sda"), bench.disk("sdb")];
+    for volume in ["a", "b", "c", "d"] {
+        let first = bench.snapshot.machine.nodes.len();
+        let legs = [0, 1].map(|leg| {
+            let linear = lines(&format!("0 8 linear 8:{} 2048", leg * 16));
+            let name = format!("vg-{volume}_rimage_{leg}");
+            bench.dm(&format!("dm-{}", first + leg), &name, LVM, &linear, &[disks[leg]])
+        });
+        let table =
+            format!("0 8 raid raid1 3 0 region_size 4096 2 - 253:{} - 253:{}", first, first + 1);
+        let name = format!("dm-{}", first + 2);
+        let dm = bench.dm(&name, &format!("vg-{volume}"), LVM, &[table], &legs);
+        bench.dm_of(dm).status = lines("0 8 raid raid1 2 AD 8/8 idle 0 0 -");
+    }
+    let told = |bench: &Bench| -> Vec<Defect> {
+        let found = crate::check(&bench.snapshot).into_iter();
+        found.filter(|d| d.gravity == Gravity::High).collect()
+    };
+    assert_eq!(told(&bench).len(), 4);
+    bench.drive_of(disks[0]).state = Some("offline".into());
+    assert_eq!(told(&bench).len(), 5, "of the other drive");
+    bench.drive_of(disks[0]).state = None;
+    bench.drive_of(disks[1]).state = Some("offline".into());
+    let found = told(&bench);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    let defect = &found[0];
+    assert_eq!((defect.rule.as_str(), defect.node.as_deref()), ("drive-offline", Some("/dev/sdb")));
+    let end = "1 of the 2 parts of vg/c are dead; and 1 more like this";
+    assert!(defect.summary.ends_with(end), "{}", defect.summary);
+    assert_eq!(defect.concerns, ["/dev/dm-4", "/dev/dm-7", "/dev/dm-10", "/dev/dm-13"]);
+    let commands: Vec<_> = defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
+    assert!(commands.contains(&"lvconvert --repair vg/d"), "{commands:?}");
+    // A leg that is not in the map any more: which drive it was on, nobody knows.
+    let table = &mut bench.dm_of(4).table;
+    *table = vec![table[0].replace(" - 253:3", " - -")];
+    assert_eq!(told(&bench).len(), 2);
+}
+
 #[test]
 fn parts_of_a_volume_on_one_drive_are_found() {
     for (kind, gravity) in
@@ -581,6 +623,32 @@ fn groups_that_lack_devices_are_told() {
     assert_eq!(bench.ids(RULES), [""; 0]);
 }
 
+/// The missing device of a group is the cause of what its volumes lack.
+#[test]
+fn volumes_that_lack_parts_of_a_missing_device_are_told_with_the_group() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    bench.content_of(disk).lvm = Some(header("a", &["a", "b"]));
+    let leg = bench.dm("dm-0", "vg-data_rimage_0", LVM, &lines("0 8 linear 8:0 2048"), &[disk]);
+    let table = lines("0 8 raid raid1 3 0 region_size 4096 2 - 253:1 - -");
+    let volume = bench.dm("dm-1", "vg-data", LVM, &table, &[leg]);
+    bench.dm_of(volume).status = lines("0 8 raid raid1 2 AD 8/8 idle 0 0 -");
+    assert_eq!(bench.ids(RULES), ["lvm-vg-incomplete"]);
+    let defect = bench.one(physical::incomplete);
+    assert_eq!(
+        defect.summary,
+        "1 of the 2 devices of the group vg are not there; by that parts are missing of vg/data"
+    );
+    assert_eq!(defect.concerns, ["/dev/dm-1"]);
+    // Where the device may be one that was not read, or all are there, the volume is told.
+    bench.snapshot.unread =
+        vec![Unread { what: "superblocks of /dev/sdb".into(), why: "no permission".into() }];
+    assert_eq!(bench.ids(RULES), ["lvm-raid-degraded", "lvm-vg-incomplete"]);
+    bench.snapshot.unread.clear();
+    bench.content_of(disk).lvm = Some(header("a", &["a"]));
+    assert_eq!(bench.ids(RULES), ["lvm-raid-degraded"]);
+}
+
 #[test]
 fn labels_that_are_there_twice_are_told() {
     let mut bench = Bench::new();
@@ -599,6 +667,14 @@ fn labels_that_are_there_twice_are_told() {
     let defect = bench.one(physical::duplicates);
     assert_eq!((defect.gravity, defect.node.as_deref()), (Gravity::High, Some("/dev/sda")));
     assert!(import(&bench, "/dev/sdb"));
+    assert_eq!(defect.evidence[1].value, "a, not in use");
+    // Where nobody knows what is mounted, the other may be in use too.
+    bench.knows_mounts(false);
+    let defect = bench.one(physical::duplicates);
+    assert_eq!(defect.evidence[0].value, "a, in use");
+    assert_eq!(defect.evidence[1].value, "a, whether it is in use is not known");
+    assert!(import(&bench, "/dev/COPY"));
+    bench.knows_mounts(true);
     // Two paths to one drive are told as paths.
     let wwn = bench.drive_of(disks[0]).wwn.clone();
     bench.drive_of(disks[1]).wwn = wwn;

@@ -32,13 +32,14 @@ pub fn snapshot(common: &Common, output: Output, args: &Check) -> Result<Snapsho
     let targets: Vec<PathBuf> = args.targets.iter().map(PathBuf::from).collect();
     // Attributes are read meanwhile, which takes no I/O.
     let (look, mut io_now) = (Look::begin(&root), Vec::new());
+    let no_counters = look.unread();
     let scan = scan_untouched(&root, &targets, || io_now = look.end(&root, LOOK_AT_IO))
         .map_err(|error| CommandError::report_as(output, &error, Exit::Usage))?;
     let now_unix_s = clock::unix_ns() / 1_000_000_000;
     let moment = Moment { now_unix_s, utc_offset_s: session::utc_offset_s() };
     let (mut system, mut unread) = system_facts(&root, &scan.machine, &moment);
     (system.hosts, system.io_now) = (scan.hosts, io_now);
-    unread.extend(scan.unread);
+    unread.extend(scan.unread.into_iter().chain(no_counters));
     let mut controllers = Vec::new();
     if args.vendor_tools {
         let (found, silent) = vendor::ask(&Tools::installed());

@@ -41,6 +41,27 @@ pub fn trials() -> Vec<Trial> {
             assert_eq!(look.node("md1")["md"]["sync_action"], "resync");
             assert_eq!(look.defect("md-sync-running")["gravity"], "medium");
         })
+        .test("an_array_that_waits_with_its_resync", |report| {
+            let look = look(report, "md_resync_pending");
+            contains(
+                &look.defect("md-resync-pending").to_string(),
+                &["mdadm --readwrite /dev/md1", "read-auto"],
+            );
+            look.lacks(&["md-degraded", "md-sync-running"]);
+            contains(&crate::family::ended(report, "md_resync_done", 0).stdout, &["none\n"]);
+        })
+        .test("an_array_whose_member_is_offline", |report| {
+            let look = look(report, "md_offline");
+            look.has(&["drive-offline /dev/sdb"]).lacks(&["md-degraded", "md-resync-pending"]);
+            contains(
+                &look.defect("drive-offline").to_string(),
+                &[
+                    "its state is offline; md1 lacks 1 of 2 members (sdb failed)",
+                    "--remove /dev/sdb",
+                ],
+            );
+            contains(&crate::family::ended(report, "md_offline_mended", 0).stdout, &["lacks 0\n"]);
+        })
         .test("mismatches", mismatch)
         .test("an_array_that_does_not_run", not_running)
         .test("an_old_member", stale)
@@ -126,6 +147,39 @@ mdadm --create /dev/md1 --run --bitmap=none --level=1 --raid-devices=2 /dev/sda 
 glance
 mdadm --stop /dev/md1 >&2
 echo $before >/proc/sys/dev/raid/speed_limit_max
+";
+
+/// It was stopped in the middle, and is started as at boot: it waits for the first write.
+const RESYNC_PENDING: &str = "
+echo 1 >/sys/module/md_mod/parameters/start_ro
+mdadm --assemble --run /dev/md1 /dev/sda /dev/sdb >&2
+echo 0 >/sys/module/md_mod/parameters/start_ro
+glance
+";
+
+/// What is advised for it.
+const RESYNC_DONE: &str = "
+mdadm --readwrite /dev/md1 >&2
+for _ in {1..300}; do [ $(cat /sys/block/md1/md/resync_start) != none ] || break; sleep 0.1; done
+cat /sys/block/md1/md/resync_start
+";
+
+/// A member whose drive takes no more requests, which the array notices by the next write.
+const OFFLINE: &str = "
+echo offline >/sys/block/sdb/device/state
+dd if=/dev/zero of=/dev/md1 bs=64k count=1 oflag=direct status=none
+for _ in {1..100}; do [ $(cat /sys/block/md1/md/degraded) != 1 ] || break; sleep 0.1; done
+glance
+";
+
+/// What is advised for it.
+const OFFLINE_MENDED: &str = "
+echo running >/sys/block/sdb/device/state
+mdadm /dev/md1 --remove /dev/sdb >&2
+mdadm /dev/md1 --add /dev/sdb >&2
+for _ in {1..300}; do [ $(cat /sys/block/md1/md/degraded) != 0 ] || break; sleep 0.1; done
+echo lacks $(cat /sys/block/md1/md/degraded)
+mdadm --stop /dev/md1 >&2
 ";
 
 /// One copy is changed behind the array's back.
@@ -295,6 +349,10 @@ fn job(job: GuestJob) -> GuestJob {
         .step("md_frozen", FROZEN)
         .setup("stop", STOP)
         .step("md_resync", RESYNC)
+        .step("md_resync_pending", RESYNC_PENDING)
+        .step("md_resync_done", RESYNC_DONE)
+        .step("md_offline", OFFLINE)
+        .step("md_offline_mended", OFFLINE_MENDED)
         .step("md_mismatch", MISMATCH)
         .step("md_not_running", NOT_RUNNING)
         .step("md_stale", STALE)

@@ -48,10 +48,10 @@ pub fn trials() -> Vec<Trial> {
         })
         .test("a_mirror_that_lost_a_leg", |report| {
             let look = look(report, "leg_lost");
-            assert!(
-                look.found().iter().any(|found| found.starts_with("lvm-raid-degraded ")),
-                "{:?}",
-                look.found()
+            look.has(&["drive-offline /dev/sdb"]).lacks(&["lvm-raid-degraded"]);
+            contains(
+                &look.defect("drive-offline").to_string(),
+                &["1 of the 2 parts of vg0/copies are dead", "lvconvert --repair vg0/copies"],
             );
         })
         .test("caches", caches)
