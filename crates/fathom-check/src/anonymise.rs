@@ -10,9 +10,9 @@ mod words;
 use crate::known;
 use fathom_base::json;
 use words::{
-    LONG_HEX, NAMED_BY_PEOPLE, NAMING, NAMING_KEYS, NAMING_OPTIONS, NAMING_SETTINGS, NO_DOMAINS,
-    NUMBER_DIGITS, OF_LOGS, OF_UDEV, OPTIONS, ORDINARY, OWN_WORDS, OWN_WORDS_IN, PARAMETERS, PLAIN,
-    QUALIFIED, SETTINGS, USUAL_HOSTS, UUID_CHARS, VALUED, WELL_KNOWN,
+    LONG_HEX, NAMED_BY_PEOPLE, NAMED_IN_LOGS, NAMING, NAMING_IN, NAMING_KEYS, NAMING_OPTIONS,
+    NAMING_SETTINGS, NO_DOMAINS, NUMBER_DIGITS, OF_LOGS, OF_UDEV, OPTIONS, ORDINARY, OWN_WORDS,
+    OWN_WORDS_IN, PARAMETERS, PLAIN, QUALIFIED, SETTINGS, USUAL_HOSTS, UUID_CHARS, WELL_KNOWN,
 };
 
 use fathom_base::prng::Prng;
@@ -91,12 +91,17 @@ impl Words {
             if NAMING_OPTIONS.contains(&name.trim_end_matches('+')) {
                 self.secret.extend(runs(value).map(|(_, run)| run.to_lowercase()));
             }
-            let value = if VALUED.contains(&name) { value } else { "" };
+            let value = if known::VALUED.contains(&name) { value } else { "" };
             let words = runs(name).chain(runs(value));
             self.plain.extend(words.map(|(_, run)| run.to_lowercase()));
         } else if key == "udev_queue_rules" {
             let named = naming_values(text).flat_map(runs);
             self.secret.extend(named.map(|(_, run)| run.to_lowercase()));
+        } else if parent == "kernel_log" {
+            let named = named_in_log(text).flat_map(runs).filter(|(_, run)| !is_well_known(run));
+            self.secret.extend(named.map(|(_, run)| run.to_lowercase()));
+        } else if NAMING_IN.contains(&(key, parent)) {
+            self.secret.extend(runs(text).map(|(_, run)| run.to_lowercase()));
         } else if (key, parent) == ("why", "unread") {
             // Where a file is named it stands in quotes: the store, in somebody's own directory.
             let quoted = text.split('\'').skip(1).step_by(2).filter(|name| name.contains('/'));
@@ -180,6 +185,14 @@ fn naming_values(line: &str) -> impl Iterator<Item = &str> {
     })
     .filter(|(head, _)| NAMING_KEYS.iter().any(|key| head.contains(key)))
     .map(|(_, value)| value)
+}
+
+/// The names of programs, files, maps and filesystems in a line of the kernel's log, which stand in fixed places.
+fn named_in_log(line: &str) -> impl Iterator<Item = &str> {
+    NAMED_IN_LOGS.iter().filter_map(|(before, ends)| {
+        let (_, after) = line.split_once(before)?;
+        Some(after.split(*ends).next().unwrap_or(after))
+    })
 }
 
 /// Runs of letters and digits with where they begin.
@@ -302,6 +315,10 @@ impl Replacements {
             }
             Value::Array(items) => {
                 items.iter_mut().for_each(|item| self.replace(item, key, parent));
+            }
+            // Older snapshots have all that fstab says.
+            Value::String(text) if (key, parent) == ("options", "fstab") => {
+                *text = self.text(known::plain_option(text));
             }
             Value::String(text) if key == "command_line" => *text = self.text(&parameters(text)),
             Value::String(text)

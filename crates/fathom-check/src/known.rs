@@ -111,6 +111,20 @@ const OTHER: [&str; 16] = [
 pub(crate) const NO_TROUBLE: [&str; 3] =
     ["power-on or device reset", "aer: enabled with irq", "[hardware error]"];
 
+/// Options of mounts whose values are words of the filesystem's own.
+pub(crate) const VALUED: &[&str] =
+    &["commit", "compress", "data", "dax", "discard", "errors", "jqfmt", "logbufs", "sec", "vers"];
+
+/// An option of a mount, of which the value stays where that is a figure or a word of the filesystem's own: others name people,
+/// machines and places, or are secret.
+#[must_use]
+pub fn plain_option(option: &str) -> &str {
+    let Some((name, value)) = option.split_once('=') else { return option };
+    let figure = value.trim_end_matches(|c: char| "kKmMgGtT%".contains(c));
+    let is_figure = !figure.is_empty() && figure.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if is_figure || VALUED.contains(&name) { option } else { name }
+}
+
 /// All the words that lines of the kernel's log are known by.
 pub(crate) fn phrases() -> impl Iterator<Item = &'static str> {
     let ports = [PORT_DISABLED, PORT_GIVEN_UP];

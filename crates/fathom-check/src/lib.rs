@@ -11,6 +11,7 @@ mod conditions;
 mod content;
 pub mod describe;
 pub mod dm;
+mod elsewhere;
 #[cfg(test)]
 mod fixtures;
 pub mod glossary;
@@ -35,6 +36,7 @@ use fathom_model::snapshot::Snapshot;
 #[must_use]
 pub fn check(snapshot: &Snapshot) -> Vec<Defect> {
     let scene = Scene::new(snapshot);
-    let found = rules::all().flat_map(|rule| (rule.check)(&scene)).collect();
+    let found = rules::all().flat_map(|rule| (rule.check)(&scene));
+    let found = found.map(|defect| elsewhere::told(&scene, defect)).collect();
     unify::one_for_each_cause(&scene, found)
 }

@@ -6,7 +6,7 @@ use crate::filesystem::{self, Family};
 use crate::layers;
 use crate::links::Links;
 use crate::paths;
-use crate::stack::{nearest_existing, target_device};
+use crate::stack::{INPUT_OUTPUT_ERROR, nearest_existing, target_device};
 use crate::udev;
 use fathom_model::snapshot::Reached;
 use fathom_model::stack::{FsFacts, Node, NodeKind};
@@ -111,8 +111,21 @@ impl<'a> Builder<'a> {
             let below = self.deeper(|builder| builder.filesystem(mount, target));
             self.nodes[index].below = vec![below];
             self.add_effective_options(index, below);
+            if self.is_shut_down(mount)
+                && let Some(facts) = self.nodes[index].mount.as_mut()
+            {
+                facts.super_options.push("shutdown".to_owned());
+            }
         }
         index
+    }
+
+    /// XFS does not say among its options that it has shut itself down, as ext4 does, but answers everything with an error.
+    fn is_shut_down(&self, mount: &Mount) -> bool {
+        let is_asked = self.root.is_live() && mount.fs_type == "xfs" && self.may_ask(mount);
+        is_asked
+            && std::fs::metadata(&mount.mount_point)
+                .is_err_and(|error| error.raw_os_error() == Some(INPUT_OUTPUT_ERROR))
     }
 
     /// The mount that holds a resolved path. The longest mount point is not always it: a later mount further up hides

@@ -41,6 +41,9 @@ pub(crate) fn enter(
     Ok(top)
 }
 
+/// `EIO`.
+pub(crate) const INPUT_OUTPUT_ERROR: i32 = 5;
+
 /// The block device that the resolved path names; none for files and directories.
 pub(crate) fn target_device(root: &SysRoot, path: &Path) -> Result<Option<BlockDir>, InspectError> {
     if !root.is_live() {
@@ -58,6 +61,8 @@ pub(crate) fn target_device(root: &SysRoot, path: &Path) -> Result<Option<BlockD
                 Err(InspectError::NoParent(shown(path)))
             };
         }
+        // A filesystem that has given up answers nothing: there is all the more to tell of it.
+        Err(error) if error.raw_os_error() == Some(INPUT_OUTPUT_ERROR) => return Ok(None),
         Err(error) => return Err(InspectError::io(path, error)),
     };
     let kind = metadata.file_type();

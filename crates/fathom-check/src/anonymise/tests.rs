@@ -4,7 +4,7 @@ use super::*;
 use crate::fixtures::Bench;
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::{DriveFacts, FsFacts, MdFacts, MountFacts, Node, NodeKind};
-use fathom_model::system::{FstabEntry, LogLine};
+use fathom_model::system::{FstabEntry, LogLine, LvmConfiguration, SmartdConfiguration};
 
 const UUID: &str = "3f1a9c52-7b0e-4d31-9a86-0c5de1f2ab47";
 
@@ -253,6 +253,56 @@ fn labels_among_attributes_go() {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
     for own in ["qgroup", "no cache", "200000 (system)", "metadata_uuid"] {
+        assert!(text.contains(own), "{own} not in {text}");
+    }
+}
+
+/// What administrators wrote into files, and names in fixed places of the kernel's log.
+#[test]
+fn names_in_configuration_and_log_go() {
+    let mut snapshot = Snapshot::default();
+    let configuration = &mut snapshot.system.configuration;
+    configuration.lvm = Some(LvmConfiguration {
+        global_filter: vec![
+            "a|^/dev/disk/by-id/ata-SAMSUNG_S5GXNX0TACME1|".into(),
+            "a|/dev/mapper/acmemap.*|".into(),
+        ],
+        ..LvmConfiguration::default()
+    });
+    configuration.smartd = Some(SmartdConfiguration {
+        devices: vec!["/dev/disk/by-id/ata-ST4000NM0035_ZC1ACMEDRV".into()],
+        ..SmartdConfiguration::default()
+    });
+    configuration.fstab = vec![FstabEntry {
+        options: ["secret=AQDACME==", "uid=acmeuser", "noatime", "commit=30"]
+            .map(str::to_owned)
+            .into(),
+        ..FstabEntry::default()
+    }];
+    let rule = r#"ENV{DM_VG_NAME}=="acmevg", ATTR{queue/scheduler}="none", RUN+="/usr/local/bin/acmetune.sh %k""#;
+    configuration.udev_queue_rules = vec![("60-a.rules".into(), rule.into())];
+    let line = |text: &str| LogLine { text: text.into(), ..LogLine::default() };
+    snapshot.system.kernel_log = vec![
+        line(
+            "EXT4-fs error (device sda1): ext4_lookup:1: inode #2: comm acmebilling: deleted inode",
+        ),
+        line(
+            "EXT4-fs error (device sda1): ext4_x:7: inode #2: comm kworker/u8:2: path /srv/acmepath/x: bad",
+        ),
+        line("BTRFS error (device dm-1): bdev /dev/mapper/acmecrypt errs: wr 1, rd 0"),
+        line("XFS (acmeone-acmelv): Metadata corruption detected"),
+    ];
+    let hidden = anonymise(snapshot, 7);
+    let text = serde_json::to_string(&hidden).unwrap().to_lowercase();
+    assert!(!text.contains("acme") && !text.contains("s5gx") && !text.contains("aqd"), "{text}");
+    for own in [
+        "ext4-fs error (device sda1)",
+        "kworker/u8",
+        "noatime",
+        "commit=30",
+        "queue/scheduler",
+        "metadata corruption",
+    ] {
         assert!(text.contains(own), "{own} not in {text}");
     }
 }

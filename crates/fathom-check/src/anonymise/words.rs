@@ -132,9 +132,6 @@ pub(super) const NAMING_SETTINGS: &[&str] =
     &["alias", "wwid", "devnode", "property", "protocol", "label"];
 /// Fields that hold options of mounts.
 pub(super) const OPTIONS: &[&str] = &["options", "super_options", "effective_options"];
-/// Options whose values are words of the filesystem's own.
-pub(super) const VALUED: &[&str] =
-    &["commit", "compress", "data", "dax", "discard", "errors", "jqfmt", "logbufs", "sec", "vers"];
 /// Options whose values are directories, devices and names that people chose.
 pub(super) const NAMING_OPTIONS: &[&str] = &[
     "aname",
@@ -280,6 +277,24 @@ pub(super) const NAMING_KEYS: &[&str] = &[
     "NGUID",
     "EUI",
     "VPD_PG",
+    "VG_NAME",
+    "LV_NAME",
+    "RUN",
+    "PROGRAM",
+    "IMPORT",
+];
+/// Fields that name something in some objects only: the devices of smartd, the filters of LVM.
+pub(super) const NAMING_IN: &[(&str, &str)] =
+    &[("devices", "smartd"), ("filter", "lvm"), ("global_filter", "lvm")];
+/// What stands before a name in lines of the kernel's log, and what ends that.
+pub(super) const NAMED_IN_LOGS: &[(&str, &[char])] = &[
+    ("comm ", &[':', ',']),
+    (" path /", &[':', ' ', ',']),
+    ("/dev/mapper/", &[' ', ':', ',', ')']),
+    ("XFS (", &[')']),
+    ("EXT4-fs (", &[')']),
+    ("(device ", &[')', ':']),
+    ("BTRFS: device label ", &[' ']),
 ];
 /// Letters and digits of a UUID, however it is cut.
 pub(super) const UUID_CHARS: usize = 32;
@@ -371,6 +386,8 @@ pub(super) const WELL_KNOWN: &[&str] = &[
     "fwupd",
     "hourly",
     "irqbalance",
+    "kswapd",
+    "kworker",
     "lib",
     "list",
     "local",

@@ -9,8 +9,9 @@ mod state;
 mod tests;
 mod trim;
 
-pub(super) use btrfs::has_copies;
+pub(super) use btrfs::{has_copies, lacks_device};
 
+use crate::elsewhere::is_elsewhere;
 use crate::rule;
 use crate::rule::Rule;
 use crate::scene::Scene;
@@ -101,15 +102,17 @@ struct Mounted<'a> {
     key: String,
 }
 
-/// Every filesystem on block devices that is mounted, each once: by the mount of its top directory, where there is one.
+/// Every filesystem on block devices that is mounted, each once: by a mount of this namespace, and of its top directory, where there
+/// is one.
 fn mounted<'a>(scene: &Scene<'a>) -> Vec<Mounted<'a>> {
     let filesystems = scene.nodes(&[NodeKind::FileSystem]);
     filesystems
         .filter_map(|(index, node)| {
             let mounts =
                 scene.above(index).filter_map(|(_, above)| Some((above, above.mount.as_ref()?)));
-            let (above, mount) =
-                mounts.min_by_key(|(_, mount)| (mount.root != "/", mount.mount_point.len()))?;
+            let (above, mount) = mounts.min_by_key(|(node, mount)| {
+                (is_elsewhere(node), mount.root != "/", mount.mount_point.len())
+            })?;
             Some(Mounted { index, node, fs: node.fs.as_ref()?, mount, key: above.key() })
         })
         .collect()

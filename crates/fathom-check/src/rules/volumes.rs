@@ -9,6 +9,8 @@ mod snapshots;
 #[cfg(test)]
 mod tests;
 
+pub(super) use arrays::{Parts, parts_on, save_first};
+
 use crate::rule;
 use crate::rule::Rule;
 use crate::scene::Scene;

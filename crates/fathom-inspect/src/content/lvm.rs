@@ -131,6 +131,8 @@ fn add_group(header: &mut LvmHeader, text: &Section) {
         let id = member.text("id").map(str::to_owned);
         if id.is_some() && id == header.uuid {
             header.extents_start_bytes = sectors(member, "pe_start").or(header.extents_start_bytes);
+            // pvresize writes the new size here, and leaves that of the label as it was made.
+            header.device_size_bytes = sectors(member, "dev_size").or(header.device_size_bytes);
         }
         header.group_members.extend(id);
     }

@@ -227,6 +227,7 @@ pv0 {
 id = "bbbbbb-bbbb-bbbb-bbbb-bbbb-bbbb-bbbbbb"
 device = "/dev/sda" # hint
 status = ["ALLOCATABLE"]
+dev_size = 2097152
 pe_start = 3072
 pe_count = 255
 }
@@ -319,6 +320,7 @@ fn lvm_text_goes_round() {
         assert_eq!(content.damaged, [""; 0]);
         assert_eq!((found.group.as_deref(), found.extent_bytes), (Some("vg0"), Some(4 << 20)));
         assert_eq!(found.extents_start_bytes, Some(3072 * 512), "of the text, not of the label");
+        assert_eq!(found.device_size_bytes, Some(1 << 30), "pvresize writes it there alone");
         assert_eq!(found.group_members, ["bbbbbb-bbbb-bbbb-bbbb-bbbb-bbbb-bbbbbb"]);
         // 255 of pv0 without 25, a half of 50 and the copy of 7; pv1 gets no new ones, pv2 has to come back first.
         assert_eq!((found.seqno, found.free_extents), (Some(3), Some(198)));

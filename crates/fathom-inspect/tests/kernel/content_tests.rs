@@ -229,6 +229,11 @@ fn lvm() {
     assert_eq!(found.group_members, [said[2]]);
     let number = |index: usize| Some(said[index].parse::<u64>().unwrap());
     assert_eq!((found.free_extents, found.seqno), (number(4), number(5)));
+    with("pvresize", &["--yes", "--setphysicalvolumesize", "40m"], Some(device.path()));
+    let resized = read(&device).0.lvm.unwrap().device_size_bytes;
+    assert!(resized.is_some_and(|bytes| bytes <= 40 * MIB), "{resized:?}");
+    with("pvresize", &[], Some(device.path()));
+    assert_eq!(read(&device).0.lvm.unwrap().device_size_bytes, bytes(3));
     with("pvchange", &["--allocatable", "n"], Some(device.path()));
     assert_eq!(read(&device).0.lvm.unwrap().free_extents, Some(0), "nothing for new volumes");
     with("vgremove", &["--force", "--yes", &group], None);

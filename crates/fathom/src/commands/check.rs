@@ -110,15 +110,17 @@ fn steps(scene: &Scene<'_>) -> String {
         scene.machine().walk_from(top).into_iter().any(|index| scene.node(index).devno.is_some())
     };
     for top in scene.machine().tops.iter().copied().filter(|&top| has_device(top)) {
-        let label = scene.node(top).label();
-        let printable: String =
-            label.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        let _ = writeln!(out, "Alignment under {printable}:");
+        let _ = writeln!(out, "Alignment under {}:", printable(scene.node(top).label()));
         for line in alignment::lines(&alignment::explain(scene, top)) {
-            let _ = writeln!(out, "  {line}");
+            let _ = writeln!(out, "  {}", printable(&line));
         }
     }
     out
+}
+
+/// The text without what would drive a terminal: names come from snapshots of others, too.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn exit(threshold: Threshold, defects: &[Defect]) -> Exit {

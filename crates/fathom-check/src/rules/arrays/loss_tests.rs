@@ -1,9 +1,9 @@
 //! Arrays that have lost members, or are about to: what is told of the array, of its members and of their drives fits together.
 
 use super::tests::{array, superblock};
-use super::{Standing, members, standing, state};
-use crate::fixtures::Bench;
-use fathom_model::defect::{Gravity, Step};
+use super::{Standing, members, settings, standing, state};
+use crate::fixtures::{Bench, TB};
+use fathom_model::defect::{Defect, Gravity, Step};
 use fathom_model::stack::MdMember;
 use fathom_model::stack::detail::Health;
 
@@ -200,4 +200,39 @@ fn a_member_that_is_being_copied_is_left_to_it() {
     };
     bench.md_of(md).members.push(copy);
     assert_eq!(commands(&bench)[1..], ["mdadm --wait /dev/md0"]);
+}
+
+/// While members are missing, or the array is at work, nothing is advised that the kernel refuses or that takes what helps.
+#[test]
+fn what_the_kernel_refuses_is_not_advised() {
+    let said = |bench: &Bench, rule: fn(&crate::Scene<'_>) -> Vec<Defect>| -> String {
+        let steps = bench.ask(rule).into_iter().flat_map(|defect| defect.fix);
+        steps.map(|step| format!("{} {:?}\n", step.text, step.command)).collect()
+    };
+    let (mut bench, md, disks) = array("raid1", 3);
+    bench.md_of(md).bitmap_chunk_bytes = Some(4096);
+    bench.md_of(md).mismatch_count = Some(128);
+    bench.md_of(md).members[1].errors = Some(64);
+    assert!(said(&bench, settings::bitmap_chunk).starts_with("remove the bitmap"));
+    assert!(said(&bench, state::mismatch).contains("echo check"));
+    assert!(said(&bench, members::errors).contains("echo check"));
+    bench.md_of(md).sync_action = Some("check".into());
+    assert!(said(&bench, settings::bitmap_chunk).starts_with("when it has ended what it does now"));
+    assert_eq!(said(&bench, state::mismatch), "", "it has only begun to count");
+    assert!(!said(&bench, members::errors).contains("echo check"));
+    bench.md_of(md).sync_action = Some("idle".into());
+    bench.md_of(md).degraded = Some(1);
+    assert_eq!(said(&bench, settings::bitmap_chunk), "", "it says what the missing one lacks");
+    (bench.md_of(md).consistency_policy, bench.node(md).size_bytes) =
+        (Some("resync".into()), Some(TB));
+    assert_eq!(said(&bench, settings::no_bitmap), "");
+    bench.md_of(md).degraded = Some(0);
+    assert!(said(&bench, settings::no_bitmap).contains("--bitmap=internal"));
+    // Two on one drive: with a member missing the new drive would be taken for that.
+    let wwn = bench.drive_of(disks[0]).wwn.clone();
+    bench.drive_of(disks[1]).wwn = wwn;
+    assert!(said(&bench, members::one_disk).contains("--replace"));
+    bench.md_of(md).degraded = Some(1);
+    let text = said(&bench, members::one_disk);
+    assert!(text.contains("lacks another member") && !text.contains("--replace"), "{text}");
 }

@@ -1,7 +1,7 @@
 //! What the members of an array have been through, and where they lie.
 
 use super::{Standing, arrays, is_redundant, md_file, part_with, standing};
-use crate::rules::shared::{list, on_one_drive, replace_member};
+use crate::rules::shared::{list, on_one_drive};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Defect, Gravity};
@@ -101,7 +101,8 @@ fn mend_member(
     mut defect: Defect,
 ) -> Defect {
     let md = array.md.as_ref();
-    if md.is_some_and(|md| standing(md, &member.name) == Standing::Whole) {
+    let is_idle = md.is_some_and(|md| md.sync_action.as_deref() == Some("idle"));
+    if is_idle && md.is_some_and(|md| standing(md, &member.name) == Standing::Whole) {
         defect = defect.command(
             "read all members once, so that everything that is readable is mended",
             format!("echo check > {}", word(md_file(array, "sync_action"))),
@@ -152,8 +153,7 @@ pub(super) fn one_disk(scene: &Scene<'_>) -> Vec<Defect> {
             .because(why)
             .advise("move one of them to a drive of its own");
             if is_redundant(md) {
-                let leaving = scene.node(*second).label();
-                defect = replace_member(defect, "with another drive at hand", node, leaving);
+                defect = part_with(scene, defect, node, *second, "with another drive at hand");
             } else {
                 defect = defect.advise(
                     "make the array anew with one member for each drive (destroys what is on it)",

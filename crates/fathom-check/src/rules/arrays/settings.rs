@@ -23,13 +23,21 @@ const ENOUGH_ROWS: u64 = 2;
 /// CPUs from which on one thread for all parity is few.
 const MANY_CPUS: u64 = 4;
 
+/// When a bitmap can be changed: while members are missing it says what they lack, and while the array is at work the kernel refuses.
+fn can_change_bitmap(md: &MdFacts) -> Option<&'static str> {
+    let is_idle = matches!(md.sync_action.as_deref(), None | Some("idle"));
+    let is_whole = md.degraded.unwrap_or(0) == 0;
+    is_whole.then_some(if is_idle { "" } else { "when it has ended what it does now: " })
+}
+
 /// Every crash makes the whole array synchronise.
 pub(super) fn no_bitmap(scene: &Scene<'_>) -> Vec<Defect> {
     let all = arrays(scene).filter(|(_, _, md)| {
         is_redundant(md) && md.consistency_policy.as_deref() == Some("resync")
     });
-    all.filter_map(|(_, node, _)| {
+    all.filter_map(|(_, node, md)| {
         let size = node.size_bytes.filter(|&bytes| bytes > LARGE_BYTES)?;
+        let when = can_change_bitmap(md)?;
         let defect = Defect::new(
             "md-no-bitmap",
             Gravity::Medium,
@@ -48,7 +56,7 @@ pub(super) fn no_bitmap(scene: &Scene<'_>) -> Vec<Defect> {
             )
         } else {
             defect.command(
-                "add one, while the array is in use",
+                format!("{when}add one, while the array is in use"),
                 format!("mdadm --grow --bitmap=internal {}", word(node.label())),
             )
         };
@@ -76,6 +84,7 @@ pub(super) fn bitmap_chunk(scene: &Scene<'_>) -> Vec<Defect> {
     all.filter_map(|(index, node, md)| {
         let chunk =
             md.bitmap_chunk_bytes.filter(|&bytes| bytes > 0 && bytes < BITMAP_CHUNK_BYTES)?;
+        let when = can_change_bitmap(md)?;
         let gravity =
             if scene.rotates(index) == Some(false) { Gravity::Low } else { Gravity::Medium };
         let array = word(node.label());
@@ -96,7 +105,10 @@ pub(super) fn bitmap_chunk(scene: &Scene<'_>) -> Vec<Defect> {
                 "the first write to each such piece waits until its bit is on all members: \
                 scattered writes then become two, with a flush and a seek between them",
             )
-            .command("remove the bitmap", format!("mdadm --grow --bitmap=none {array}"))
+            .command(
+                format!("{when}remove the bitmap"),
+                format!("mdadm --grow --bitmap=none {array}"),
+            )
             .command(
                 "and add one with larger pieces",
                 format!("mdadm --grow --bitmap=internal --bitmap-chunk=128M {array}"),

@@ -507,7 +507,10 @@ pub(super) fn mismatch(scene: &Scene<'_>) -> Vec<Defect> {
     let is_mended = |node: &Node| {
         matches!(md_detail(node, "last_sync_action"), Some("repair" | "resync" | "recover"))
     };
-    let all = arrays(scene).filter(|(_, node, md)| is_redundant(md) && !is_mended(node));
+    // While it checks or mends itself the number is that of so far.
+    let rests = |md: &MdFacts| matches!(md.sync_action.as_deref(), None | Some("idle" | "frozen"));
+    let all =
+        arrays(scene).filter(|(_, node, md)| is_redundant(md) && !is_mended(node) && rests(md));
     all.filter_map(|(index, node, md)| {
         let sectors = md.mismatch_count.filter(|&sectors| sectors > 0)?;
         let swaps = holds_swap(scene, index);

@@ -5,9 +5,9 @@ use crate::rules::arrays::{is_redundant, part_with};
 use crate::rules::drives::{
     arrays_above, each_drive, is_made_elsewhere, is_virtual, member_on, rotates, transport,
 };
-use crate::rules::filesystems::has_copies;
+use crate::rules::filesystems::{has_copies, lacks_device};
 use crate::rules::shared::list;
-use crate::rules::volumes::{is_lvm, volume_name};
+use crate::rules::volumes::{Parts, is_lvm, parts_on, save_first, volume_name};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -212,15 +212,39 @@ fn by_volumes_and_filesystems(scene: &Scene<'_>, disk: usize, defect: Defect) ->
             );
             let device = word(device.label());
             let command = format!("lvconvert --replace {device} {} /dev/NEW", word(&name));
-            (defect, found) = (defect.command(text, command), true);
+            let is_on_drive = |leg: usize| scene.machine().disks_under(leg).contains(&disk);
+            defect = match parts_on(scene, index, is_on_drive) {
+                Some(Parts::Out) => defect.advise(format!(
+                    "{name} has given up its part on it already and lacks that until it has another \
+                    (lvm-raid-degraded)"
+                )),
+                Some(Parts::Last) => defect
+                    .advise(save_first(&name, &scene.node(disk).name))
+                    .advise(format!("then repair {name} (lvm-raid-degraded), and replace this one last")),
+                Some(Parts::Filling) => defect.command(
+                    format!("{name} is making its parts agree: let that end before anything is replaced"),
+                    format!("lvs -a -o +sync_percent {}", word(&name)),
+                ),
+                Some(Parts::Whole) | None => defect.command(text, command),
+            };
+            found = true;
         } else if let (Some(fs), Some((_, device))) = (node.fs.as_ref(), on_disk(index))
             && let Some(mount) = scene.above(index).find_map(|(_, above)| above.mount.as_ref())
         {
             let (device, place) = (word(device.label()), &mount.mount_point);
             let pool = mount.source.split('/').next().unwrap_or_default();
             let command = match fs.fs_type.as_str() {
+                "btrfs" if node.below.len() > 1 && has_copies(fs) && lacks_device(node) => {
+                    let name = format!("btrfs at {place}");
+                    defect = defect.advise(save_first(&name, &scene.node(disk).name)).advise(
+                        "then put another in the place of the missing device (btrfs-degraded), and replace this one last",
+                    );
+                    found = true;
+                    continue;
+                }
+                // It is read only where there is no other copy.
                 "btrfs" if node.below.len() > 1 && has_copies(fs) => {
-                    format!("btrfs replace start -B {device} /dev/NEW {}", word(place))
+                    format!("btrfs replace start -B -r {device} /dev/NEW {}", word(place))
                 }
                 "zfs" if node.below.len() > 1 => {
                     format!("zpool replace {} {device} /dev/NEW", word(pool))

@@ -155,7 +155,7 @@ fn failing_drives_of_volumes_and_filesystems_with_copies_are_replaced_there() {
         fix.last().map(|step| step.command.clone().unwrap_or_else(|| step.text.clone()))
     };
     for (fs_type, profile, expected) in [
-        ("btrfs", "raid1", "btrfs replace start -B /dev/sda1 /dev/NEW /srv"),
+        ("btrfs", "raid1", "btrfs replace start -B -r /dev/sda1 /dev/NEW /srv"),
         ("btrfs", "single", "copy what is needed to another drive first"),
         ("zfs", "", "zpool replace tank /dev/sda1 /dev/NEW"),
         ("ext4", "", "copy what is needed to another drive first"),
@@ -169,6 +169,11 @@ fn failing_drives_of_volumes_and_filesystems_with_copies_are_replaced_there() {
         bench.fs_of(fs).data_profiles = vec![profile.into()];
         bench.detail_of(disk).health = ill();
         let told = last(&bench).unwrap_or_default();
+        assert!(told.starts_with(expected), "{fs_type} {profile}: {told}");
+        // Without another device the failing one may hold the only copy.
+        bench.detail_of(fs).filesystem = vec![("devinfo/3/missing".into(), "1".into())];
+        let told = last(&bench).unwrap_or_default();
+        let expected = if profile == "raid1" { "then put another in" } else { expected };
         assert!(told.starts_with(expected), "{fs_type} {profile}: {told}");
     }
     for (level, expected) in [
@@ -185,6 +190,23 @@ fn failing_drives_of_volumes_and_filesystems_with_copies_are_replaced_there() {
         bench.detail_of(disk).health = ill();
         let told = last(&bench).unwrap_or_default();
         assert!(told.starts_with(expected), "{level}: {told}");
+        // How its parts stand decides what is right.
+        for (status, expected) in [
+            ("AA 8/8 idle", "lvconvert --replace /dev/sda vg/data /dev/NEW"),
+            ("AD 8/8 idle", "then repair vg/data (lvm-raid-degraded), and replace"),
+            ("DA 8/8 idle", "vg/data has given up its part on it already"),
+            ("Aa 4/8 recover", "lvs -a -o +sync_percent vg/data"),
+        ] {
+            bench.dm_of(4).status = vec![format!("0 8 raid raid1 2 {status} 0 0 -")];
+            let told = last(&bench).unwrap_or_default();
+            assert!(told.starts_with(expected) || level == "raid0", "{status}: {told}");
+        }
+        bench.dm_of(4).status = vec!["0 8 raid raid1 2 AD 8/8 idle 0 0 -".into()];
+        let found = crate::check(&bench.snapshot);
+        let volume = found.iter().find(|defect| defect.rule == "lvm-raid-degraded").unwrap();
+        let first = &volume.fix[0].text;
+        assert!(first.contains("save what matters from it before any repair"), "{volume:?}");
+        assert_eq!(volume.concerns, ["/dev/sda"]);
     }
 }
 

@@ -1,11 +1,13 @@
 //! btrfs over several devices.
 
 use super::{Mounted, mounted};
+use crate::rules::disks::is_failing;
 use crate::rules::shared::{list, on_one_drive};
+use crate::rules::volumes::save_first;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Defect, Gravity};
-use fathom_model::stack::FsFacts;
+use fathom_model::stack::{FsFacts, Node};
 use std::collections::BTreeSet;
 
 /// Lost devices that every place with this profile survives.
@@ -24,6 +26,20 @@ pub(in crate::rules) fn has_copies(fs: &FsFacts) -> bool {
     all.peek().is_some() && all.all(|profile| forgiven(profile) > 0)
 }
 
+/// Numbers of the devices that it had, and which of them are missing.
+fn devices_of(node: &Node) -> Vec<(&str, bool)> {
+    let devices = node.details().filesystem.iter().filter_map(|(name, value)| {
+        let id = name.strip_prefix("devinfo/")?.strip_suffix("/missing")?;
+        Some((id, value == "1"))
+    });
+    devices.collect()
+}
+
+/// True when a device of it is missing.
+pub(in crate::rules) fn lacks_device(node: &Node) -> bool {
+    devices_of(node).iter().any(|(_, is_missing)| *is_missing)
+}
+
 fn profiles<'a>(m: &Mounted<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
     m.fs.data_profiles.iter().chain(&m.fs.metadata_profiles).map(String::as_str)
 }
@@ -39,11 +55,7 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
     let all = mounted(scene);
     let all = all.iter().filter(|m| m.fs.fs_type == "btrfs");
     all.filter_map(|m| {
-        let devices = m.node.details().filesystem.iter().filter_map(|(name, value)| {
-            let id = name.strip_prefix("devinfo/")?.strip_suffix("/missing")?;
-            Some((id, value == "1"))
-        });
-        let devices: Vec<(&str, bool)> = devices.collect();
+        let devices = devices_of(m.node);
         let missing: Vec<&str> =
             devices.iter().filter(|(_, gone)| *gone).map(|(id, _)| *id).collect();
         let lost = missing.len() as u64;
@@ -62,6 +74,12 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
         for id in &missing {
             let uuid = m.fs.uuid.as_deref().unwrap_or("UUID");
             defect = defect.seen(format!("/sys/fs/btrfs/{uuid}/devinfo/{id}/missing"), "1");
+        }
+        let disks = scene.machine().disks_under(m.index);
+        for disk in disks.into_iter().filter(|disk| is_failing(scene, *disk)) {
+            let disk = scene.node(disk);
+            let name = format!("btrfs at {place}");
+            defect = defect.concerning(disk.key()).advise(save_first(&name, &disk.name));
         }
         if m.mount.has_option("degraded") {
             defect = defect.seen(m.options_file(), "degraded");

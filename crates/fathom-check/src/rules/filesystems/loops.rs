@@ -1,12 +1,13 @@
 //! Loop devices and the files behind them.
 
 use crate::conditions;
+use crate::rules::shared::mount_points;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::stack::{LoopFacts, Node, NodeKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Loop devices that take writes: images that are only read (snap packages) gain from the cache.
 fn writable<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (usize, &'a Node, &'a LoopFacts)> {
@@ -178,8 +179,7 @@ pub(super) fn deleted(scene: &Scene<'_>) -> Vec<Defect> {
                 (true, false) => Gravity::Medium,
                 (false, _) => Gravity::Low,
             };
-            let device = word(node.label());
-            Defect::new(
+            let defect = Defect::new(
                 "loop-file-deleted",
                 gravity,
                 Some(&node.key()),
@@ -189,18 +189,45 @@ pub(super) fn deleted(scene: &Scene<'_>) -> Vec<Defect> {
             .because(
                 "what is on it is gone for good when the device is detached or the machine \
                 stops, and its space stays taken until then",
-            )
-            .advise("if anything on it is needed: unmount what is on it, but do not detach it")
-            .command(
-                "copy it to a file of its own, on a filesystem with as much space",
-                format!("dd if={device} of=NEW_FILE bs=1M conv=sparse status=progress"),
-            )
-            .command("then let it go", format!("losetup -d {device}"))
-            .risking(
-                "detaching it destroys what was not copied; of a device with an offset or a \
-                size limit the copy holds only the part that it shows",
-            )
-            .verified_by("losetup --list shows no file with (deleted) behind it")
+            );
+            rescue(scene, defect, index, (node, facts))
+                .risking(
+                    "detaching it destroys what was not copied; of a device with an offset or a \
+                    size limit the copy holds only the part that it shows",
+                )
+                .verified_by("losetup --list shows no file with (deleted) behind it")
         })
         .collect()
+}
+
+/// Copies what only the open device holds. One that mount made is detached by itself with the last that lets it go, as by umount.
+fn rescue(
+    scene: &Scene<'_>,
+    defect: Defect,
+    index: usize,
+    (node, facts): (&Node, &LoopFacts),
+) -> Defect {
+    let device = word(node.label());
+    let own = node.mounted_at.iter().map(String::as_str);
+    let places: BTreeSet<String> =
+        mount_points(scene, index).into_iter().chain(own).map(word).collect();
+    let mut defect = defect.command(
+        "if anything on it is needed, all in one shell: hold it open, for where mount made the device it is gone with the last \
+        that lets it go, as by umount",
+        format!("exec 9<{device}"),
+    );
+    if !places.is_empty() {
+        let places = places.into_iter().collect::<Vec<_>>().join(" ");
+        defect = defect.command("unmount what is on it", format!("umount {places}"));
+    } else if !scene.is_free(index) {
+        defect = defect.advise("unmount, or stop, what is on it");
+    }
+    let defect = defect.command(
+        "copy it to a file of its own, on a filesystem with as much space",
+        format!("dd if={device} of=NEW_FILE bs=1M conv=sparse status=progress"),
+    );
+    match facts.autoclear {
+        Some(true) => defect.command("then let it go, which detaches it", "exec 9<&-"),
+        _ => defect.command("then let it go", format!("exec 9<&-; losetup -d {device}")),
+    }
 }

@@ -17,7 +17,7 @@ const BTRFS_CHUNK_BYTES: u64 = 1 << 30;
 const LARGE_PIECES_SHARE: f64 = 0.5;
 
 /// Types that are made full, and never written.
-const MADE_FULL: [&str; 6] = ["squashfs", "iso9660", "udf", "erofs", "cramfs", "romfs"];
+pub(super) const MADE_FULL: [&str; 6] = ["squashfs", "iso9660", "udf", "erofs", "cramfs", "romfs"];
 
 fn writable(all: &[Mounted<'_>]) -> impl Iterator<Item = usize> {
     let fitting = all

@@ -1,5 +1,6 @@
 //! What has happened to a filesystem, and what it is doing.
 
+use super::space::MADE_FULL;
 use super::{Mounted, mounted};
 use crate::conditions;
 use crate::rules::shared::mount_points;
@@ -146,6 +147,10 @@ fn turned(scene: &Scene<'_>, m: &Mounted<'_>) -> Option<Turned> {
         .filter(|entry| !entry.options.iter().any(is_wanted));
     let by_fstab = entry.map(|entry| ("/etc/fstab".to_owned(), entry.options.join(",")));
     let (words, word) = match stopped(m) {
+        // It says so by its answers alone.
+        Some(word) if m.fs.fs_type == "xfs" => {
+            ("has shut itself down: every request to it fails".to_owned(), word)
+        }
         Some(word) => (format!("takes no writes any more ({word})"), word),
         None if m.mount.super_options.iter().any(|option| option == "ro") => {
             by_fstab.as_ref()?;
@@ -153,14 +158,20 @@ fn turned(scene: &Scene<'_>, m: &Mounted<'_>) -> Option<Turned> {
         }
         None => return None,
     };
-    let seen = std::iter::once((m.options_file(), word.to_owned())).chain(by_fstab);
+    let seen = if word == "shutdown" && m.fs.fs_type == "xfs" {
+        (format!("stat {}", m.mount.mount_point), "Input/output error".to_owned())
+    } else {
+        (m.options_file(), word.to_owned())
+    };
+    let seen = std::iter::once(seen).chain(by_fstab);
     Some(Turned { words, is_certain: word != "ro", seen: seen.collect() })
 }
 
 /// Mounted read-only although fstab says nothing of it, without an error that was counted: there that is told.
 pub(super) fn turned_read_only(scene: &Scene<'_>) -> Vec<Defect> {
     let all = mounted(scene);
-    let silent = all.iter().filter(|m| counted(m).is_none());
+    let silent =
+        all.iter().filter(|m| counted(m).is_none() && !MADE_FULL.contains(&m.fs.fs_type.as_str()));
     silent
         .filter_map(|m| {
             let turned = turned(scene, m)?;
@@ -194,6 +205,15 @@ fn find_out_and_check(scene: &Scene<'_>, m: &Mounted<'_>, defect: Defect) -> Def
             format!("dmesg -T | grep -iE '{}|I/O error|remount'", m.fs.fs_type),
         )
         .advise("look at the drives under it: smartctl -x");
+    let place = word(&m.mount.mount_point);
+    let defect = if m.fs.fs_type == "xfs" && stopped(m).is_some() {
+        defect.command(
+            "when the drives are well: mount it anew, which replays its log",
+            format!("umount {place} && mount {place}"),
+        )
+    } else {
+        defect
+    };
     let defect = match m.mount.mount_point.as_str() {
         "/" => defect.advise(format!("then check it from a rescue system: {check}")),
         place => defect.command(

@@ -2,7 +2,7 @@
 
 use super::{RULES, btrfs, loops, options, space, state, trim};
 use crate::fixtures::{Bench, GIB, MIB, TB};
-use fathom_model::defect::{Certainty, Gravity, Step};
+use fathom_model::defect::{Certainty, Defect, Gravity, Step};
 use fathom_model::snapshot::{MOUNTS_FILE, Unread};
 use fathom_model::stack::detail::{DriveIdentity, FsSuperblock};
 use fathom_model::stack::{Node, NodeKind};
@@ -87,6 +87,16 @@ fn read_only_against_fstab_is_told() {
     bench.snapshot.system.configuration.fstab = entries;
     bench.mount_of(mount).effective_options.clear();
     bench.mount_of(mount).super_options = vec!["ro".into()];
+    // An image that is made full is never written.
+    bench.mount_of(mount).fs_type = "squashfs".into();
+    let fs = bench.node(mount).below[0];
+    bench.fs_of(fs).fs_type = "squashfs".into();
+    let mut image = entry("loop");
+    image.fs_type = "squashfs".into();
+    bench.snapshot.system.configuration.fstab = vec![image];
+    assert_eq!(bench.ask(state::turned_read_only), []);
+    bench.mount_of(mount).fs_type = "ext4".into();
+    bench.fs_of(fs).fs_type = "ext4".into();
     for options in ["ro", "defaults,noauto"] {
         bench.snapshot.system.configuration.fstab = vec![entry(options)];
         assert_eq!(bench.ask(state::turned_read_only), [], "{options}");
@@ -632,6 +642,45 @@ fn loop_devices_that_take_writes_are_told() {
     assert_eq!(bench.one(loops::deleted).gravity, Gravity::Low);
     bench.node(device).read_only = Some(false);
     assert_eq!(bench.one(loops::deleted).gravity, Gravity::Medium);
-    bench.mounted("ext4", "/inner", device);
-    assert_eq!(bench.one(loops::deleted).gravity, Gravity::High);
+    let (_, _) = bench.mounted("ext4", "/inner", device);
+    let defect = bench.one(loops::deleted);
+    assert_eq!(defect.gravity, Gravity::High);
+    // Where mount made the device, umount would detach it, and all is gone: it is held open before.
+    let commands = |defect: &Defect| -> Vec<String> {
+        defect.fix.iter().filter_map(|step| step.command.clone()).collect()
+    };
+    let path = bench.node(device).label().to_owned();
+    let told = commands(&defect);
+    assert_eq!(told[..2], [format!("exec 9<{path}"), "umount /inner".to_owned()]);
+    assert_eq!(told[3], format!("exec 9<&-; losetup -d {path}"));
+    bench.node(device).loop_device.as_mut().unwrap().autoclear = Some(true);
+    assert_eq!(commands(&bench.one(loops::deleted))[3], "exec 9<&-");
+}
+
+/// A remount that changes nothing is not advised.
+#[test]
+fn discards_are_switched_off_by_what_does_so() {
+    for (fs_type, remounts) in
+        [("ext4", true), ("btrfs", true), ("xfs", false), ("vfat", false), ("exfat", false)]
+    {
+        let mut bench = Bench::new();
+        let ssd = bench.ssd("sda");
+        let (_, mount) = bench.mounted(fs_type, "/srv", ssd);
+        bench.mount_of(mount).super_options.push("discard".into());
+        let fix = bench.one(trim::online).fix;
+        let is_remount = |step: &Step| step.command.as_ref().is_some_and(|c| c.contains("remount"));
+        assert_eq!(fix.iter().any(is_remount), remounts, "{fs_type}: {fix:?}");
+    }
+}
+
+#[test]
+fn an_xfs_that_has_shut_itself_down_is_told() {
+    let (mut bench, _, mount) = on_disk("xfs");
+    bench.mount_of(mount).super_options.push("shutdown".into());
+    let defect = bench.one(state::turned_read_only);
+    assert_eq!((defect.gravity, defect.certainty), (Gravity::High, Certainty::Certain));
+    assert!(defect.summary.ends_with("has shut itself down: every request to it fails"));
+    assert_eq!(defect.evidence[0].source, "stat /srv");
+    let commands: Vec<_> = defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
+    assert!(commands.contains(&"umount /srv && mount /srv"), "{commands:?}");
 }

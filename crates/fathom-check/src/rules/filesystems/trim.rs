@@ -13,6 +13,9 @@ use fathom_model::stack::{Node, NodeKind};
 /// Not every machine is run by systemd.
 const NO_SYSTEMD: &str = " (without systemd: fstrim --all by cron)";
 
+/// Types on which a remount changes nothing of it: XFS, FAT ignores all options then, and the others know no word that takes it back.
+const KEEP_DISCARD: [&str; 5] = ["xfs", "vfat", "msdos", "exfat", "ntfs3"];
+
 /// Deletions send discards at once.
 pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
     let all = mounted(scene);
@@ -51,11 +54,12 @@ pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
                 format!("a weekly trim costs less{NO_SYSTEMD}"),
                 "systemctl enable --now fstrim.timer",
             );
-            let defect = if m.fs.fs_type == "xfs" {
-                defect.advise(
+            let defect = if KEEP_DISCARD.contains(&m.fs.fs_type.as_str()) {
+                let kind = if m.fs.fs_type == "xfs" { "XFS" } else { &m.fs.fs_type };
+                defect.advise(format!(
                     "take discard out of /etc/fstab, then umount and mount: a remount does \
-                    not change it on XFS",
-                )
+                    not change it on {kind}"
+                ))
             } else {
                 let instead = if m.fs.fs_type == "btrfs" { "discard=async" } else { "nodiscard" };
                 defect

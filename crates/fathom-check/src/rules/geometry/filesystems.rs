@@ -2,12 +2,13 @@
 
 use crate::alignment::stripe_under;
 use crate::array::{self, SECTOR_BYTES, Striping};
+use crate::elsewhere::is_elsewhere;
 use crate::rules::drives::is_virtual;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::format_size;
 use fathom_model::defect::{Certainty, Defect, Gravity};
-use fathom_model::stack::{Node, NodeKind};
+use fathom_model::stack::{FsFacts, Node, NodeKind};
 
 /// Smaller filesystems (for booting) have small blocks on purpose.
 const SMALL_BYTES: u64 = 1 << 30;
@@ -51,7 +52,9 @@ pub(super) fn made<'a>(scene: &Scene<'a>) -> Vec<Made<'a>> {
             sector_bytes: fs.sector_bytes.or_else(|| said?.sector_bytes),
             unit_bytes: fs.stripe_unit_bytes.or_else(|| said?.stripe_unit_bytes),
             width_bytes: fs.stripe_width_bytes.or_else(|| said?.stripe_width_bytes),
-            size_bytes: said.and_then(|s| s.size_bytes),
+            size_bytes: said
+                .and_then(|s| s.size_bytes)
+                .map(|size| size.max(size_in_use(fs).unwrap_or(0))),
             group_blocks: said.and_then(|s| s.group_blocks),
         })
     });
@@ -77,6 +80,13 @@ pub(super) fn made<'a>(scene: &Scene<'a>) -> Vec<Made<'a>> {
     mounted.chain(at_rest).collect()
 }
 
+/// The size of a mounted filesystem as it says itself: the superblock on the device may still be that of before it grew, since XFS
+/// and btrfs write it past the device's page cache. What XFS tells is without its log.
+fn size_in_use(fs: &FsFacts) -> Option<u64> {
+    let log = if fs.fs_type == "xfs" { fs.journal_bytes.unwrap_or(0) } else { 0 };
+    fs.total_bytes?.checked_add(log)
+}
+
 /// The superblock of a device that holds a filesystem itself: a member of an array may show the array's.
 fn superblock(device: &Node) -> Option<&fathom_model::stack::detail::FsSuperblock> {
     let content = device.details().content.as_ref()?;
@@ -85,10 +95,13 @@ fn superblock(device: &Node) -> Option<&fathom_model::stack::detail::FsSuperbloc
 
 /// The place of the mounts on a filesystem that a command takes.
 fn mount_point<'a>(scene: &Scene<'a>, filesystem: usize) -> Option<&'a str> {
-    let mounts = scene.above(filesystem).filter_map(|(_, above)| above.mount.as_ref());
-    let best = mounts
-        .min_by_key(|mount| (mount.mount_point != "/", mount.root != "/", mount.mount_point.len()));
-    best.map(|mount| mount.mount_point.as_str())
+    let mounts =
+        scene.above(filesystem).filter_map(|(_, above)| Some((above, above.mount.as_ref()?)));
+    let best = mounts.min_by_key(|(node, mount)| {
+        let place = &mount.mount_point;
+        (is_elsewhere(node), place != "/", mount.root != "/", place.len())
+    });
+    best.map(|(_, mount)| mount.mount_point.as_str())
 }
 
 /// The same of a device that was named as a target, where nothing above it was looked at.

@@ -45,6 +45,10 @@ fn small_filesystem(made: &Made<'_>) -> Option<Defect> {
         _ => "let the filesystem fill its device",
     };
     let grow = match made.fs_type {
+        // At rest it has to be checked before.
+        "ext2" | "ext3" | "ext4" if made.mount_point.is_none() => {
+            format!("e2fsck -f {device} && resize2fs {device}")
+        }
         "ext2" | "ext3" | "ext4" => format!("resize2fs {device}"),
         "xfs" => format!("xfs_growfs {place}"),
         "btrfs" => format!("btrfs filesystem resize max {place}"),

@@ -71,6 +71,7 @@ fn misaligned_partition(scene: &Scene<'_>, index: usize, node: &Node) -> Option<
         defect = defect.seen(sysfs(disk, "queue/minimum_io_size"), format!("{minimum} B"));
     }
     let number = node.partition.as_ref().and_then(|facts| facts.number).unwrap_or(1);
+    let kind = part_kind(disk, number);
     let new = array::next_start_bytes(start, unit, origin)?;
     let end = start.checked_add(size)?.checked_sub(1)?;
     Some(
@@ -78,10 +79,16 @@ fn misaligned_partition(scene: &Scene<'_>, index: usize, node: &Node) -> Option<
             .because("every block of the filesystem lies across two blocks of the drive: each small write reads both, changes them and writes them back, on a disk with an extra revolution")
             .advise(format!("copy what is on {name} elsewhere, and take it out of use"))
             .advise(format!("remove it (number {number} of {}), which destroys what is on it", disk.name))
-            .advise(format!("when it is made anew, from the next right place to the old end: parted -a none /dev/DISK unit B mkpart primary {new}B {end}B; then make the filesystem and copy back"))
+            .advise(format!("when it is made anew, from the next right place to the old end: parted -a none /dev/DISK unit B mkpart {kind} {new}B {end}B; then make the filesystem and copy back"))
             .risking("everything on the partition is lost without the copy; boot loaders and /etc/fstab may name the old one")
             .verified_by(format!("fathom check --alignment {own}; fathom run randwrite on a file of it before and after")),
     )
+}
+
+/// What parted calls the partition of a number: from 5 on those of an MBR lie in its extended one.
+fn part_kind(disk: &Node, number: u64) -> &'static str {
+    let is_mbr = disk.details().table.as_ref().is_some_and(|table| table.kind == "dos");
+    if is_mbr && number > 4 { "logical" } else { "primary" }
 }
 
 /// Partitions in a table that the kernel does not read, as those of virtual machines on volumes and images.
@@ -296,11 +303,12 @@ fn cure(scene: &Scene<'_>, node: &Node, start: &Start, unit: u64, defect: Defect
         _ => {
             let number = node.partition.as_ref().and_then(|facts| facts.number).unwrap_or(1);
             let new = array::next_start_bytes(start.bytes, unit, 0).unwrap_or(unit);
+            let kind = part_kind(scene.node(start.on), number);
             let end = start.bytes.checked_add(node.size_bytes.unwrap_or(0));
             let end = end.filter(|&end| end > new).map_or_else(|| "END".to_owned(), |end| format!("{}B", end - 1));
             defect
                 .advise(format!("an array needs no partition table: when it is made anew, make the filesystem or physical volume on {below} itself"))
-                .advise(format!("or: remove the partition (number {number}), which destroys what is on it, and make it anew from the next right place to the old end: parted -a none /dev/DISK unit B mkpart primary {new}B {end}"))
+                .advise(format!("or: remove the partition (number {number}), which destroys what is on it, and make it anew from the next right place to the old end: parted -a none /dev/DISK unit B mkpart {kind} {new}B {end}"))
                 .risking(risk)
         }
     }

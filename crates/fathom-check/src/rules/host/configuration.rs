@@ -50,8 +50,34 @@ fn stable_name(scene: &Scene<'_>, source: &str) -> Option<String> {
     let mapped = node.dm.as_ref().and_then(|dm| dm.name.as_ref());
     mapped
         .map(|name| format!("/dev/mapper/{name}"))
-        .or_else(|| fs.or(superblock).map(|uuid| format!("UUID={uuid}")))
-        .or_else(|| table.map(|uuid| format!("PARTUUID={uuid}")))
+        .or_else(|| {
+            fs.or(superblock)
+                .filter(is_only(scene, of_filesystem))
+                .map(|uuid| format!("UUID={uuid}"))
+        })
+        .or_else(|| {
+            table.filter(is_only(scene, of_partition)).map(|uuid| format!("PARTUUID={uuid}"))
+        })
+}
+
+/// What a superblock on a device of its own says.
+fn of_filesystem(node: &Node) -> Option<&str> {
+    let content = node.details().content.as_ref().filter(|content| content.md.is_none())?;
+    content.filesystem.as_ref()?.uuid.as_deref()
+}
+
+fn of_partition(node: &Node) -> Option<&str> {
+    node.partition.as_ref()?.uuid.as_deref()
+}
+
+/// Whether no second device has the same UUID, as a clone has: that names neither.
+fn is_only<'a>(
+    scene: &'a Scene<'_>,
+    uuid_of: fn(&Node) -> Option<&str>,
+) -> impl Fn(&String) -> bool + use<'a> {
+    let nodes = scene.snapshot.machine.nodes.iter();
+    let all: Vec<&str> = nodes.filter_map(uuid_of).collect();
+    move |uuid| all.iter().filter(|other| *other == uuid).count() < 2
 }
 
 /// Entries by names that depend on the order in which devices answer, where there are several.

@@ -36,6 +36,9 @@ fn kind(text: &str) -> Option<Kind> {
         "dev sr",
         "[sr",
         "metadata i/o error",
+        "log i/o error",
+        "(loop",
+        "(device loop",
     ];
     if has(&consequence) || has(&NO_TROUBLE) {
         return None;
@@ -518,6 +521,18 @@ mod tests {
         assert!(summary.contains("1 line about errors"), "{summary}");
         let disc = "sr 11:0:0:0: [sr0] tag#0 Sense Key : Medium Error [current]";
         assert_eq!(bench(&[disc]).ask(io_errors), []);
+    }
+
+    /// A loop device has a file behind it and no drive, and another one every day.
+    #[test]
+    fn what_filesystems_on_loop_devices_tell_is_a_consequence() {
+        let mut bench = bench(&[
+            "XFS (loop7): Log I/O Error (0x2) detected at xfs_fs_goingdown.  Shutting down filesystem.",
+            "EXT4-fs error (device loop7): ext4_find_entry:1455: I/O error",
+            "XFS (sda1): Log I/O Error (0x2) detected.  Shutting down filesystem.",
+        ]);
+        bench.loop_device("loop7", &[]);
+        assert_eq!(bench.ask(io_errors), []);
     }
 
     #[test]

@@ -2,12 +2,14 @@
 
 use super::{devices, is_lvm, physical, status_of, table_of, volume_name};
 use crate::dm::{self, MirrorStatus, RaidStatus};
+use crate::rules::disks::is_failing;
 use crate::rules::shared::{list, on_one_drive};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::format_size;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{DmFacts, Node};
+use std::collections::BTreeSet;
 
 fn raids<'a>(
     scene: &Scene<'a>,
@@ -49,6 +51,59 @@ fn lost(scene: &Scene<'_>, index: usize, dm: &DmFacts, health: &str) -> Vec<Stri
     devices.into_iter().map(|device| scene.node(device).key()).collect()
 }
 
+/// How the parts of a mirrored volume on a drive stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rules) enum Parts {
+    /// All are there.
+    Whole,
+    /// Those on the drive serve no more.
+    Out,
+    /// Others serve no more: what is on the drive may be the only copy.
+    Last,
+    /// Copies are being made.
+    Filling,
+}
+
+/// How a volume stands that has parts on these devices below it; none where that is not known.
+pub(in crate::rules) fn parts_on(
+    scene: &Scene<'_>,
+    index: usize,
+    is_on_drive: impl Fn(usize) -> bool,
+) -> Option<Parts> {
+    let (_, _, dm, status) = raids(scene).find(|(own, ..)| *own == index)?;
+    let lines = dm.table.iter().filter_map(|text| dm::line(text)).map(dm::legs);
+    let legs = lines.into_iter().find(|legs| legs.len() == status.health.len());
+    // Where the map lacks a device, that is one of another drive.
+    let Some(legs) = legs else { return Some(Parts::Last) };
+    let on_drive = |leg: &str| below_by_number(scene, index, leg).is_some_and(&is_on_drive);
+    let (own, others): (Vec<_>, Vec<_>) =
+        legs.into_iter().zip(status.health.chars()).partition(|(leg, _)| on_drive(leg));
+    let any_dead = |legs: &[(&str, char)]| legs.iter().any(|(_, letter)| is_dead(letter));
+    Some(if any_dead(&own) {
+        Parts::Out
+    } else if any_dead(&others) {
+        Parts::Last
+    } else if matches!(status.action, "recover" | "resync") {
+        Parts::Filling
+    } else {
+        Parts::Whole
+    })
+}
+
+/// Devices of living parts whose drives report damage: a repair reads them from end to end.
+fn dying_parts<'a>(scene: &Scene<'a>, index: usize, dm: &DmFacts, health: &str) -> Vec<&'a Node> {
+    let lines = dm.table.iter().filter_map(|text| dm::line(text)).map(dm::legs);
+    let legs = lines.into_iter().find(|legs| !legs.is_empty()).unwrap_or_default();
+    let dead = lost(scene, index, dm, health);
+    let legs = legs.into_iter().filter_map(|leg| below_by_number(scene, index, leg));
+    let legs = legs.filter(|leg| !dead.contains(&scene.node(*leg).key()));
+    let disks: BTreeSet<usize> = legs
+        .filter(|leg| is_failing(scene, *leg))
+        .flat_map(|leg| scene.machine().disks_under(leg))
+        .collect();
+    disks.into_iter().map(|disk| scene.node(disk)).collect()
+}
+
 /// True when the map has no device any more for a part of a volume.
 fn lacks_device(dm: &DmFacts, health: &str) -> bool {
     let lines = dm.table.iter().filter_map(|text| dm::line(text)).map(dm::legs);
@@ -63,6 +118,14 @@ pub(super) fn without_parts(scene: &Scene<'_>, group: &str) -> Vec<(String, usiz
         (is_it && lacks_device(dm, status.health)).then_some((name, index))
     });
     of_group.collect()
+}
+
+/// The first thing to do where a repair reads a dying drive.
+pub(in crate::rules) fn save_first(volume: &str, disk: &str) -> String {
+    format!(
+        "{volume} lacks a part, and {disk}, which reports damage itself, may hold the only copy: save what matters \
+         from it before any repair, which reads {disk} from end to end"
+    )
 }
 
 /// Legs that are dead.
@@ -94,6 +157,10 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
                 "it is slower and less safe than it looks: what the dead parts held is \
                     read or computed elsewhere for each request",
             );
+            let defect =
+                dying_parts(scene, index, dm, health).into_iter().fold(defect, |d, disk| {
+                    d.concerning(disk.key()).advise(save_first(&name, &disk.name))
+                });
             let defect = if is_lvm(dm) {
                 defect
                     .command(
@@ -134,46 +201,89 @@ pub(super) fn syncing(scene: &Scene<'_>) -> Vec<Defect> {
         |(_, node, dm, status)| {
             let busy =
                 matches!(status.action, "resync" | "recover" | "check" | "repair" | "reshape");
-            busy.then(|| (node, dm, status.action.to_owned(), status.in_sync.share()))
+            busy.then(|| at_work(node, dm, status.action, status.in_sync.share(), is_lvm(dm)))
         },
     );
     let of_mirror =
         mirrors(scene).filter(|(_, _, _, status)| status.in_sync.used < status.in_sync.total);
-    let of_mirror = of_mirror
-        .map(|(_, node, dm, status)| (node, dm, "resync".to_owned(), status.in_sync.share()));
-    of_raid
-        .chain(of_mirror)
-        .map(|(node, dm, action, share)| {
-            let name = volume_name(node, dm);
-            let done =
-                share.map_or_else(String::new, |share| format!(" ({:.0} % done)", share * 100.0));
-            let gravity = if action == "check" { Gravity::Low } else { Gravity::Medium };
-            Defect::new(
-                "lvm-raid-syncing",
-                gravity,
-                Some(&node.key()),
-                format!("{name} works on itself: {action}{done}"),
-            )
-            .seen(status_of(dm, node), action.clone())
-            .because(
-                "it takes its share of every device's time: rates are too low and tails too \
-                long meanwhile",
-            )
+    let of_mirror = of_mirror.map(|(_, node, dm, status)| {
+        let share = status.in_sync.share();
+        if is_move(&volume_name(node, dm)) {
+            moved(node, dm, share)
+        } else {
+            at_work(node, dm, "resync", share, false)
+        }
+    });
+    of_raid.chain(of_mirror).collect()
+}
+
+fn done(share: Option<f64>) -> String {
+    share.map_or_else(String::new, |share| format!(" ({:.0} % done)", share * 100.0))
+}
+
+/// Only volumes of LVM's type raid have a rate of their own.
+fn at_work(node: &Node, dm: &DmFacts, action: &str, share: Option<f64>, has_rate: bool) -> Defect {
+    let (name, done) = (volume_name(node, dm), done(share));
+    let gravity = if action == "check" { Gravity::Low } else { Gravity::Medium };
+    let defect = Defect::new(
+        "lvm-raid-syncing",
+        gravity,
+        Some(&node.key()),
+        format!("{name} works on itself: {action}{done}"),
+    )
+    .seen(status_of(dm, node), action)
+    .because(
+        "it takes its share of every device's time: rates are too low and tails too \
+        long meanwhile",
+    );
+    let defect = if is_lvm(dm) {
+        defect
             .command("follow it", format!("lvs -o +raid_sync_action,sync_percent {}", word(&name)))
-            .command(
-                "where users suffer, slow it down (per device and second)",
-                format!("lvchange --maxrecoveryrate 20M {}", word(&name)),
-            )
-            .risking("the slower it goes, the longer the volume is without its full safety")
-            .verified_by(format!("{} says idle", status_of(dm, node)))
-        })
-        .collect()
+    } else {
+        let map = word(dm.name.as_deref().unwrap_or(&node.name));
+        defect.command("follow it", format!("dmsetup status {map}"))
+    };
+    let defect = if has_rate {
+        defect.command(
+            "where users suffer, slow it down (per device and second)",
+            format!("lvchange --maxrecoveryrate 20M {}", word(&name)),
+        )
+    } else {
+        defect
+    };
+    defect
+        .risking("the slower it goes, the longer the volume is without its full safety")
+        .verified_by(format!("{} says idle, or all of all", status_of(dm, node)))
+}
+
+/// The volume by which pvmove copies: `vg/pvmove0`.
+fn is_move(name: &str) -> bool {
+    let number = name.rsplit('/').next().and_then(|volume| volume.strip_prefix("pvmove"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// A copy that somebody asked for: nothing is less safe meanwhile.
+fn moved(node: &Node, dm: &DmFacts, share: Option<f64>) -> Defect {
+    let (name, done) = (volume_name(node, dm), done(share));
+    let group = name.split('/').next().unwrap_or_default();
+    Defect::new(
+        "lvm-raid-syncing",
+        Gravity::Low,
+        Some(&node.key()),
+        format!("pvmove copies extents of {group}{done}"),
+    )
+    .seen(status_of(dm, node), "mirror of pvmove")
+    .because("it takes its share of the time of both devices: rates are too low meanwhile")
+    .command("follow it", format!("lvs -a -o +copy_percent,devices {}", word(group)))
+    .risking("none in waiting; pvmove --abort ends it and leaves what was not moved where it is")
+    .verified_by(format!("lvs -a {} shows no pvmove any more", word(group)))
 }
 
 /// The last check found places that do not agree.
 pub(super) fn mismatch(scene: &Scene<'_>) -> Vec<Defect> {
-    let found =
-        raids(scene).filter(|(_, _, _, status)| status.mismatches > 0 && status.action == "idle");
+    let found = raids(scene).filter(|(_, _, dm, status)| {
+        is_lvm(dm) && status.mismatches > 0 && status.action == "idle"
+    });
     found
         .map(|(_, node, dm, status)| {
             let (name, sectors) = (volume_name(node, dm), status.mismatches);

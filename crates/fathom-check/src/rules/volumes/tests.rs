@@ -476,6 +476,55 @@ fn mirrored_volumes_are_told_by_their_letters() {
     assert!(bench.one(arrays::degraded).summary.starts_with("1 of the 2 parts of vg/data"));
     bench.dm_of(dm).status = lines("0 8 raid raid1 2 AA 8/8 check 0 0 -");
     assert_eq!(bench.one(arrays::syncing).gravity, Gravity::Low);
+    // What pvmove copies is no volume that lacks anything; only LVM's type raid has a rate; what LVM does not know it is not asked.
+    let said = |bench: &Bench| -> (Gravity, String) {
+        let defect = bench.one(arrays::syncing);
+        (defect.gravity, defect.fix.iter().filter_map(|step| step.command.clone()).collect())
+    };
+    for (name, uuid, status, gravity, has, lacks) in [
+        (
+            "vg-data",
+            LVM,
+            "raid raid1 2 Aa 4/8 recover 0 0 -",
+            Gravity::Medium,
+            "--maxrecoveryrate",
+            "dmsetup",
+        ),
+        (
+            "vg-pvmove0",
+            LVM,
+            "mirror 2 253:3 253:4 1/4 1 AA 1 core",
+            Gravity::Low,
+            "copy_percent",
+            "maxrecovery",
+        ),
+        (
+            "vg-data",
+            LVM,
+            "mirror 2 253:3 253:4 1/4 1 AA 1 core",
+            Gravity::Medium,
+            "sync_percent vg/data",
+            "maxrecovery",
+        ),
+        (
+            "isw_a_V0",
+            "DMRAID-isw_a_V0",
+            "mirror 2 8:0 8:16 1/4 1 AA 1 core",
+            Gravity::Medium,
+            "dmsetup status isw_a_V0",
+            "lv",
+        ),
+    ] {
+        let dm = bench.dm_of(dm);
+        (dm.name, dm.uuid) = (Some(name.into()), Some(uuid.into()));
+        dm.status = vec![format!("0 8 {status}")];
+        let (weight, commands) = said(&bench);
+        assert!(
+            weight == gravity && commands.contains(has) && !commands.contains(lacks),
+            "{name}: {commands}"
+        );
+    }
+    (bench.dm_of(dm).name, bench.dm_of(dm).uuid) = (Some("vg-data".into()), Some(LVM.into()));
     bench.dm_of(dm).status = lines("0 8 raid raid1 2 AA 8/8 idle 8 0 -");
     assert_eq!(bench.one(arrays::mismatch).certainty, Certainty::Possible);
 }

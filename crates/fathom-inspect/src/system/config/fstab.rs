@@ -1,11 +1,26 @@
 //! `/etc/fstab`, see fstab(5).
 
+use fathom_check::known::plain_option;
 use fathom_model::system::FstabEntry;
 use fathom_sys::mounts::unescape;
 
-/// Options that hold a secret or a person's name (CIFS); only their names are kept.
-const SECRET: [&str; 8] =
-    ["cred", "credentials", "domain", "pass", "password", "password2", "user", "username"];
+/// Options that hold a secret or a person's name (CIFS, Ceph); only their names are kept.
+const SECRET: [&str; 14] = [
+    "cred",
+    "credentials",
+    "domain",
+    "key",
+    "pass",
+    "passphrase",
+    "passwd",
+    "password",
+    "password2",
+    "secret",
+    "secretfile",
+    "user",
+    "username",
+    "workgroup",
+];
 
 /// The entries, without comments and lines of fewer than three fields.
 #[must_use]
@@ -25,7 +40,7 @@ fn parse_line(line: &str) -> Option<FstabEntry> {
         options: options
             .split(',')
             .filter(|o| !o.is_empty())
-            .map(|option| unescape(without_secret(option)))
+            .map(|option| unescape(plain_option(option)))
             .collect(),
         // Behind the field for dump(8).
         pass: fields.nth(1).and_then(|pass| pass.parse().ok()).unwrap_or(0),
@@ -64,6 +79,17 @@ mod tests {
         assert_eq!(found[1].options, ["noatime", "nofail"]);
         assert_eq!(found[2].options, ["user", "password", "vers=3"]);
         assert_eq!(found[3].options, ["defaults"]);
+        // What an option is set to is kept of figures and of words of filesystems alone.
+        let valued = parse(
+            "mon1:6789:/ /s ceph name=acme,secret=AQDKEY==,_netdev 0 0\n\
+             /dev/sda1 / ext4 data=journal,commit=30,journal_path=/dev/disk/by-id/ata-X,\
+             x-systemd.requires=acmevpn.service,uid=acme,size=10g 0 1\n",
+        );
+        assert_eq!(valued[0].options, ["name", "secret", "_netdev"]);
+        let kept =
+            ["data=journal", "commit=30", "journal_path", "x-systemd.requires", "uid", "size=10g"];
+        assert_eq!(valued[1].options, kept);
+        assert_eq!(without_secret("secret=AQD"), "secret");
         assert_eq!(found.iter().map(|e| e.pass).collect::<Vec<_>>(), [1, 0, 0, 0]);
     }
 
