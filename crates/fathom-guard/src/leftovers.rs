@@ -179,7 +179,7 @@ pub fn clean(root: &SysRoot, state_dir: &Path, force: bool) -> Result<Vec<Report
 }
 
 /// Removes what lies below a directory, the directory itself among it, and was kept, or left behind by a dead owner; trees
-/// of files are left to those who know them.
+/// of files are left to those who know them. `before` hears of each path before anything of it goes; what it fails for stays.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
@@ -187,6 +187,7 @@ pub fn clean_below(
     root: &SysRoot,
     state_dir: &Path,
     dir: &Path,
+    before: &mut dyn FnMut(&Path) -> io::Result<()>,
 ) -> Result<Vec<Report>, FileRefusal> {
     let journal::Contents { records, .. } = journal::read_all(root, state_dir)?;
     let is_meant = |record: &Record| {
@@ -195,7 +196,17 @@ pub fn clean_below(
     };
     let mut reports = Vec::new();
     for mut record in records.into_iter().filter(is_meant) {
-        if record.entry.owner.life(root) == Life::Dead && record.entry.kept {
+        let is_dead = record.entry.owner.life(root) == Life::Dead;
+        if is_dead
+            && is_mounted(root, &record.entry)
+            && let Err(error) = before(&record.entry.path)
+        {
+            let Entry { run_id, path, .. } = record.entry.clone();
+            let (reason, by_hand) = (error.to_string(), by_hand(&record.entry));
+            reports.push(Report { run_id, path, outcome: Outcome::Failed { reason, by_hand } });
+            continue;
+        }
+        if is_dead && record.entry.kept {
             record.update(|entry| entry.kept = false)?;
         }
         reports.push(clean_one(root, &record, false));
@@ -220,6 +231,12 @@ fn clean_one(root: &SysRoot, record: &Record, force: bool) -> Report {
         }),
     };
     Report { run_id: entry.run_id.clone(), path: entry.path.clone(), outcome }
+}
+
+/// True where its filesystem is mounted where it was.
+fn is_mounted(root: &SysRoot, entry: &Entry) -> bool {
+    let noted = entry.filesystem.as_ref();
+    filesystem::mounted(root, &entry.path, &entry.mount_point, noted) == Mounted::Same
 }
 
 /// How somebody removes it without fathom.
@@ -434,7 +451,11 @@ fn remove_inside(
         return Ok(Vec::new());
     }
     let file = dir.open_file(name, false)?;
-    match remove_if_only_ours(dir, name, &file, facts.into(), evidence(record, name))? {
+    let evidence = match (evidence(record, name), manifest.seal_of(name, facts.into())) {
+        (Evidence::Content, Some(seal)) => Evidence::Sealed(seal),
+        (evidence, _) => evidence,
+    };
+    match remove_if_only_ours(dir, name, &file, facts.into(), evidence)? {
         Removal::ForeignData => foreign(),
         Removal::Done | Removal::NotThere => Ok(Vec::new()),
     }

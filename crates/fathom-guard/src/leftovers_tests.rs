@@ -171,7 +171,7 @@ fn kept_test_files_in_directories_go_as_they_were_left() {
         value["owner"]["start_time_ticks"] = json!(1);
         fs::write(&entry, value.to_string()).unwrap();
         change(&files[1]);
-        let reports = clean_below(&root, &state, &ground).unwrap();
+        let reports = clean_below(&root, &state, &ground, &mut |_| Ok(())).unwrap();
         let outcome = &reports[0].outcome;
         if number > 0 {
             let names = ["d0000/f000", "d0000/f001"].map(str::to_owned).to_vec();
@@ -181,5 +181,40 @@ fn kept_test_files_in_directories_go_as_they_were_left() {
             assert_eq!(*outcome, Outcome::Removed);
             assert!(!path.exists());
         }
+    }
+}
+
+/// The same of a single one, whose mark says how it was left; and what hears of it before it goes can keep it.
+#[test]
+fn a_kept_test_file_goes_as_it_was_left() {
+    let root = SysRoot::live();
+    for is_changed in [false, true] {
+        let scratch = Scratch::new().unwrap();
+        let (ground, state) = (scratch.path().join("data"), scratch.path().join("state"));
+        fs::create_dir(&ground).unwrap();
+        let mut owned = OwnedDir::create(&root, &ground, "run1", &state).unwrap();
+        owned.create_file("data").unwrap();
+        let file = owned.path().join("data");
+        fs::write(&file, "not stamped.").unwrap();
+        let path = owned.keep().unwrap();
+        let entry = state.join("owned/run1.json");
+        let mut value: Value = serde_json::from_slice(&fs::read(&entry).unwrap()).unwrap();
+        value["owner"]["start_time_ticks"] = json!(1);
+        fs::write(&entry, value.to_string()).unwrap();
+        if is_changed {
+            fs::write(&file, "not stamped?").unwrap();
+        }
+        let mut heard = Vec::new();
+        let mut hear = |path: &Path| -> io::Result<()> {
+            assert!(file.exists(), "before it goes");
+            heard.push(path.to_owned());
+            if heard.len() == 1 { Err(io::Error::other("not yet")) } else { Ok(()) }
+        };
+        let reports = clean_below(&root, &state, &ground, &mut hear).unwrap();
+        assert!(matches!(reports[0].outcome, Outcome::Failed { .. }) && file.exists());
+        let reports = clean_below(&root, &state, &ground, &mut hear).unwrap();
+        assert_eq!(heard, [path.clone(), path.clone()]);
+        assert_eq!(reports[0].outcome == Outcome::Removed, !is_changed);
+        assert_eq!(file.exists(), is_changed);
     }
 }

@@ -495,12 +495,14 @@ pub(crate) fn remove_if_only_ours(
         return Ok(Removal::NotThere);
     }
     let kept = mark::get(file)?.and_then(|mark| mark.seal);
-    let is_ours = kept.is_none_or(|seal| seal == facts.into())
+    let is_as_left = kept.map(|seal| seal == facts.into());
+    let is_ours = is_as_left != Some(false)
         && match evidence {
             Evidence::Sealed(seal) => seal == facts.into(),
             Evidence::Stamps => content::is_stamped(file)?,
             Evidence::Identity => true,
-            Evidence::Content => content::holds_only_ours(file)?,
+            // What was kept is ours as it was left, whatever is in it.
+            Evidence::Content => is_as_left == Some(true) || content::holds_only_ours(file)?,
         };
     if !is_ours {
         mark::take_off(file)?;

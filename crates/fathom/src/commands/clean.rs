@@ -14,6 +14,7 @@ use fathom_tree::clean::find::{self, FoundBelow};
 use fathom_tree::clean::{Cleaned, Cleaner};
 use fathom_tree::manifest::Access;
 use std::fmt::Write;
+use std::io;
 use std::path::Path;
 
 /// What stays is named up to here.
@@ -42,11 +43,15 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
         // Test files stay as they are: what was asked for is the end.
         done.exit = done.exit.max(Exit::Interrupted);
     } else {
-        let reports = leftovers::clean_below(&held.root, &held.state_dir, &dir)
+        // What a clean that is broken off has taken already is not missed by fathom verify.
+        let mut forget = |path: &Path| {
+            fathom_lab::verify::forget_below(&held.state_dir, path).map_err(|error| {
+                let what = "what fathom verify knows of it cannot be forgotten";
+                io::Error::new(error.kind(), format!("{what}: {error}"))
+            })
+        };
+        let reports = leftovers::clean_below(&held.root, &held.state_dir, &dir, &mut forget)
             .map_err(|error| CommandError::report_as(output, &error, Exit::TargetIo))?;
-        for report in &reports {
-            done.forget(&held.state_dir, report);
-        }
         done.test_files(&dir, &found, reports);
     }
     for (path, reason) in &found.unread {
@@ -105,21 +110,6 @@ fn remove_trees(output: Output, stop: &StopFlag, held: &Held, found: &FoundBelow
 }
 
 impl Done {
-    /// Test files that went, or some of them, are not missed by `fathom verify`.
-    fn forget(&mut self, state_dir: &Path, report: &Report) {
-        if !matches!(report.outcome, Outcome::Removed | Outcome::Foreign { .. }) {
-            return;
-        }
-        if let Err(error) = fathom_lab::verify::forget_below(state_dir, &report.path) {
-            let path = report.path.display();
-            let _ = writeln!(
-                self.text,
-                "{path}: what fathom verify knows of it cannot be forgotten: {error}"
-            );
-            self.exit = self.exit.max(Exit::TargetIo);
-        }
-    }
-
     /// Says what became of test files; those that stay are no success.
     fn test_files(&mut self, dir: &Path, found: &FoundBelow, mut reports: Vec<Report>) {
         let is_told = |path: &Path| reports.iter().any(|report| report.path == path);

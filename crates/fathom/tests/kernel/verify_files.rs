@@ -6,6 +6,7 @@ use crate::verify::{BLOCK, Block, blank_device, buffered_ext4, places_of, spoil}
 use fathom_base::prng::Prng;
 use fathom_base::verify_block::{Format, Legal};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
+use fathom_testkit::command::run_tool;
 use fathom_testkit::{FsKind, Trial, counted, kernel_test, sample};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -358,6 +359,18 @@ fn cleaned() {
         let refused = sandbox.run(&["verify", p(fs.dir())]);
         refused.is_refusal(2, &["nothing is known"]);
     }
+    // One that cannot go on has taken some already.
+    let (sandbox, fs) = (Sandbox::new(), buffered_ext4());
+    let args = ["run", "seqwrite", p(fs.dir()), "files=8", "size=768k", "block_size=16k"];
+    sandbox.json(&[&args[..], &["verify=after", "--keep"]].concat(), &[0, 1]);
+    let dir = kept_in(fs.dir()).join("d0000");
+    run_tool("chattr", [Path::new("+i"), &dir.join("f005")]).unwrap();
+    assert_eq!(sandbox.run(&["clean", p(fs.dir())]).code, 5);
+    assert!(!dir.join("f000").exists() && dir.join("f005").exists());
+    sandbox.run(&["verify", p(fs.dir())]).is_refusal(2, &["nothing is known"]);
+    run_tool("chattr", [Path::new("-i"), &dir.join("f005")]).unwrap();
+    assert_eq!(sandbox.run(&["clean", p(fs.dir())]).code, 0);
+    assert!(!dir.exists());
 }
 
 /// A file, or the directory of several, that is not there any more is a loss and no mistake of the command line, by
