@@ -91,11 +91,21 @@ impl Site {
             return Some((Self { device: Some(device), mount: None }, true));
         }
         let mut seen = Self::seen_of(root, &|other| other.devno() == device.devno());
-        let is_very = |site: &Self| site.mount.as_ref().map(|mount| mount.id) == at.mount_id;
+        let is_very = |site: &Self| {
+            // Without the other one: numbers of mounts are given again.
+            let is_it = || site.mount.as_ref().map(|mount| mount.id) == at.mount_id;
+            site.is_same_mount(at).unwrap_or_else(is_it)
+        };
         match seen.iter().position(is_very) {
             Some(very) => Some((seen.swap_remove(very), true)),
             None => Self::best_of(seen).map(|site| (site, false)),
         }
+    }
+
+    /// Whether it is the mount of which that was noted; none where the kernel does not tell.
+    pub fn is_same_mount(&self, at: &KnobAt) -> Option<bool> {
+        let now = mounts::sequence(&self.mount.as_ref()?.mount_point);
+        at.mount_sequence.zip(now).map(|(noted, now)| noted == now)
     }
 
     /// All mounts of a filesystem that can be reached by their paths.
@@ -123,6 +133,7 @@ impl Site {
             device: device.devno().map(|devno| devno.to_string()),
             sequence: sequence(device),
             mount_id: self.mount.as_ref().map(|mount| mount.id),
+            mount_sequence: self.mount.as_ref().and_then(|m| mounts::sequence(&m.mount_point)),
             ..KnobAt::default()
         }
     }

@@ -238,6 +238,8 @@ fn best_site(
     };
     match (other, Site::find_again(root, &change.place, has_same_paths)) {
         (Some(other), Err(_) | Ok((_, false))) => Ok(other),
+        // Mounted anew at the same place, with options of its own.
+        (_, Ok((site, true))) if site.is_same_mount(&change.at) == Some(false) => Ok((site, false)),
         (_, found) => found,
     }
 }
@@ -274,7 +276,9 @@ fn mount_left(
     let device = device_at(root, &change.at)?;
     let is_it = |other: &BlockDir| other.devno() == device.devno();
     let own = mounts::own_mounts(root);
-    let very = own.iter().find(|mount| Some(mount.id) == change.at.mount_id);
+    let mut hidden_ones = own.iter().zip(mounts::hidden(&own)).filter(|(_, is_hidden)| *is_hidden);
+    let very = hidden_ones.find(|(mount, _)| Some(mount.id) == change.at.mount_id);
+    let very = very.map(|(mount, _)| mount);
     if let Some(very) = very.filter(|mount| device_of(root, mount, &is_it).is_some()) {
         return Some(hidden(very));
     }
@@ -287,7 +291,11 @@ fn mount_left(
     };
     let heirs = Site::seen_of(root, &is_it);
     let heir = heirs.iter().find(|site| of_mount.iter().any(|value| is_left(site, value)))?;
-    let point = heir.mount()?.mount_point.display();
+    let point = &heir.mount()?.mount_point;
+    if matches!(&change.place, KnobPlace::Mount { mount_point, .. } if mount_point == point) {
+        return not_here("it was mounted anew since, with what fathom had left");
+    }
+    let point = point.display();
     not_here(&format!(
         "{} is not mounted there any more, and {point} shows the same with what fathom left",
         change.place.name()

@@ -3,6 +3,7 @@
 use crate::devno::DevNo;
 use crate::sysroot::{FILE_BYTES_MAX, SysRoot};
 use fathom_base::order::Order;
+use rustix::fs::{AtFlags, StatxFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
@@ -30,6 +31,16 @@ pub struct Mount {
     pub source: String,
     /// Per-filesystem options.
     pub super_options: String,
+}
+
+/// The number of the mount that a path leads to, which no later one gets; none from kernels before 6.8. The filesystem itself is not asked.
+#[must_use]
+pub fn sequence(path: &Path) -> Option<u64> {
+    const MNT_ID_UNIQUE: u32 = 0x4000;
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let wanted = StatxFlags::from_bits_retain(MNT_ID_UNIQUE);
+    let stat = rustix::fs::statx(rustix::fs::CWD, path, flags, wanted).ok()?;
+    (stat.stx_mask & MNT_ID_UNIQUE != 0).then_some(stat.stx_mnt_id)
 }
 
 /// Parses a mountinfo file; lines that do not have its form are skipped. Names need not be UTF-8.

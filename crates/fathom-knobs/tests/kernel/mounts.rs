@@ -191,6 +191,21 @@ pub fn moved() {
     run("umount", &[&second]);
     let gone = journal.undo_all(false);
     assert!(matches!(&gone[..], [Undo::Gone(_)]), "{gone:?}");
+    // Somebody has mounted it anew, elsewhere or there: the mount may have its number, and is theirs.
+    for point in [&second, &first] {
+        if mounts::sequence(&dir).is_none() {
+            break;
+        }
+        run("mount", &[&source, &first]);
+        let mut journal = set();
+        run("umount", &[&first]);
+        run("mount", &["-o", "noatime", &source, point]);
+        let left = journal.undo_all(false);
+        let words = if point == &first { "mounted anew" } else { point };
+        assert!(matches!(&left[..], [Undo::NotHere(what)] if what.contains(words)), "{left:?}");
+        assert!(shown(point).unwrap().0.contains("noatime"), "{point}");
+        run("umount", &[point]);
+    }
 }
 
 const READ_AHEAD: &str = "bdi.read_ahead_kb";

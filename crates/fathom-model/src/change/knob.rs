@@ -44,6 +44,9 @@ pub struct KnobAt {
     /// The number of the mount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_id: Option<u32>,
+    /// The number of the mount that no later one gets, where the kernel tells it (Linux 6.8).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_sequence: Option<u64>,
     /// The directory in which the user's own commands were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
