@@ -107,7 +107,13 @@ fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
         Change::Setup(SetupChange::Directory { path: here.clone(), at: away.clone() }),
         Change::Setup(SetupChange::Directory { path: elsewhere, at }),
         Change::Machine(MachineChange::ServiceStopped { unit: "no-such.service".to_owned() }),
-        Change::Machine(MachineChange::SwapOff { area, priority: 1, discard: None, at: away }),
+        Change::Machine(MachineChange::SwapOff {
+            area,
+            priority: 1,
+            discard: None,
+            uuid: None,
+            at: away,
+        }),
     ];
     for change in all {
         let step = log.intend(change.clone()).expect("is noted");
@@ -294,10 +300,18 @@ fn swap_is_looked_for_under_another_name_and_not_forgotten() {
     let root = SysRoot::live();
     let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
     let [area, renamed] = ["swap", "swap.old"].map(|name| dir.path().join(name));
-    // Not one that the kernel would take.
-    fs::write(&area, "").expect("is made");
+    // Not one that the kernel would take: its version is 0.
+    let header = |byte: u8| {
+        let mut page = vec![0; 4086];
+        page[1036..1052].fill(byte);
+        page.extend(b"SWAPSPACE2");
+        page
+    };
+    fs::write(&area, header(0x11)).expect("is made");
     let at = fathom_guard::file_at::note(&root, &area);
-    let change = MachineChange::SwapOff { area: area.clone(), priority: 7, discard: None, at };
+    let uuid = Some("11111111-1111-1111-1111-111111111111".to_owned());
+    let change =
+        MachineChange::SwapOff { area: area.clone(), priority: 7, discard: None, uuid, at };
     let step = log.intend(Change::Machine(change.clone())).expect("is noted");
     let mut back = || machine::undo(&root, &mut log, step, &change, (false, true));
     let tried = |outcome: Outcome, path: &Path| {
@@ -307,6 +321,12 @@ fn swap_is_looked_for_under_another_name_and_not_forgotten() {
     tried(back(), &area);
     fs::rename(&area, &renamed).expect("is renamed");
     tried(back(), &renamed);
+    fs::write(&renamed, header(0x22)).expect("is written");
+    let another = back();
+    assert!(
+        matches!(&another, Outcome::NotHere(what) if what.contains("another area")),
+        "{another:?}"
+    );
     fs::remove_file(&renamed).expect("is removed");
     let missing = back();
     assert!(

@@ -13,11 +13,12 @@ use fathom_model::change::{Change, FileAt};
 use fathom_model::plan::Prepare;
 use fathom_sys::child;
 use fathom_sys::counters;
+use fathom_sys::probe;
 use fathom_sys::swap::{self, Area};
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -46,6 +47,7 @@ pub(crate) fn prepare(
                 area: area.path.clone(),
                 priority: area.priority,
                 discard: swap::discard(root, &area.path).ok().flatten().map(str::to_owned),
+                uuid: swap_uuid(&area.path),
                 at: file_at::note(root, &area.path),
             };
             let step = log.intend(Change::Machine(change.clone()))?;
@@ -381,8 +383,9 @@ pub(crate) fn undo(
     let outcome = match change {
         // A boot ends programs, starts services, and switches on what /etc/fstab names.
         _ if !is_same_boot => Outcome::Rebooted,
-        MachineChange::SwapOff { area, priority, discard, at } => {
-            swap_on(root, log, (area, at.as_ref()), (*priority, discard.as_deref()))
+        MachineChange::SwapOff { area, priority, discard, uuid, at } => {
+            let (at, uuid, discard) = (at.as_ref(), uuid.as_deref(), discard.as_deref());
+            swap_on(root, log, (area, at, uuid), (*priority, discard))
         }
         MachineChange::ServiceStopped { .. }
             if !log.shares_paths(root) && !log.maker().has_same_root(root) =>
@@ -415,7 +418,7 @@ pub(crate) fn undo(
 fn swap_on(
     root: &SysRoot,
     log: &ChangeLog,
-    (area, at): (&Path, Option<&FileAt>),
+    (area, at, uuid): (&Path, Option<&FileAt>, Option<&str>),
     (priority, discard): (i32, Option<&str>),
 ) -> Outcome {
     let Some(area) = area_now(root, log, area, at) else {
@@ -435,6 +438,12 @@ fn swap_on(
     if is_on() {
         return Outcome::AlreadyBack;
     }
+    if uuid.is_some_and(|uuid| swap_uuid(&area).as_deref() != Some(uuid)) {
+        return Outcome::NotHere(format!(
+            "{} is another area by now; it was on with priority {priority}",
+            area.display()
+        ));
+    }
     log.fault_point("before swapon");
     let done = swap::on(&area, priority, discard);
     log.fault_point("after swapon");
@@ -447,6 +456,14 @@ fn swap_on(
             shell::path(&area)
         )),
     }
+}
+
+/// The UUID in the header of a swap area.
+fn swap_uuid(area: &Path) -> Option<String> {
+    let mut file = File::open(area).ok()?;
+    let size_bytes = file.seek(SeekFrom::End(0)).ok()?;
+    let found = probe::signatures(&file, size_bytes).ok()?;
+    found.into_iter().find(|signature| signature.name == "swap")?.uuid
 }
 
 /// Where a swap area is now: by what it is, whatever its file is called in its directory by now; else by its path.

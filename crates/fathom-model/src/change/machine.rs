@@ -17,6 +17,9 @@ pub enum MachineChange {
         /// With which word for discarding it was on, such as `discard=once`; none without one, and where nobody knows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         discard: Option<String>,
+        /// The area's UUID, by which it is told from another one in its place; none where it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uuid: Option<String>,
         /// Where the area is; none in journals of older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<FileAt>,
