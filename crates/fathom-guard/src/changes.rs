@@ -483,7 +483,8 @@ fn lines(text: &[u8]) -> Vec<(usize, &[u8], bool)> {
 fn check_author(path: &Path) -> Result<(), String> {
     let meta = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
     if !meta.is_file() || meta.nlink() > 1 {
-        return Err("it is no plain file of its own".to_owned());
+        let file = shell::path(path);
+        return Err(format!("it is no plain file of its own; if nobody needs it: rm {file}"));
     }
     if !process::is_own(meta.uid()) {
         return Err(format!(

@@ -448,7 +448,7 @@ fn filesystems_and_mounts() {
                 line 8: setup.mount.options: ext4 does not mount with delalloc in data=journal, which turns delayed allocation off; leave delalloc out
             [setup] / devices = ["loop:1G"] / slice.size = "10%"
                 line 7: setup.slice.size = '10%': '10%': unknown unit '%'; known are k, M, G, T, P (powers of 1024, also KiB, MiB, ...) and kB, MB, GB, TB, PB (powers of 1000)
-            [setup] / devices = ["/dev/sdb"] / filesystem.type = "ext4" / filesystem.journal = "/dev/sdb" / [factors] / mount.data = ["ordered", "journal"]
+            [setup] / devices = ["/dev/sdb"] / filesystem.type = "ext4" / filesystem.journal = "/dev/sdb" / [factors] / mount.data =
                 line 8: setup.filesystem.journal: the journal cannot lie on /dev/sdb, which holds the data
         "#]],
     );

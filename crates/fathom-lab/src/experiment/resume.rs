@@ -114,7 +114,7 @@ fn compare(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
 /// What a factor, workload or knob is called in the plan.
 fn called(value: &Value) -> Option<&str> {
     let sets = &value["sets"];
-    let keys = [&sets["id"], &sets["key"], &value["name"], &value["label"]];
+    let keys = [&sets["id"], &sets["key"], &value["label"], &value["name"]];
     keys.into_iter().find_map(Value::as_str)
 }
 
