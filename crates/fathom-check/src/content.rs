@@ -47,6 +47,7 @@ fn luks(luks: &LuksHeader) -> String {
 
 fn filesystem(kind: &str, node: &Node, knows_mounts: bool) -> String {
     match node.mounted_at.as_slice() {
+        [] if kind == "jbd" => "journal of an ext filesystem on another device".to_owned(),
         [] if !knows_mounts => format!("{kind}; whether it is mounted is not known"),
         [] => format!("{kind}, not mounted"),
         points => format!("{kind}, mounted at {}", points.join(", ")),

@@ -21,6 +21,8 @@ pub struct Scene<'a> {
     by_key: BTreeMap<String, usize>,
     /// The nodes that are swapped to.
     swaps: BTreeSet<usize>,
+    /// The nodes that hold journals of mounted filesystems on other devices.
+    journals: BTreeSet<usize>,
     /// Every drive once, see `rules::drives::each_drive`.
     pub(crate) drives: OnceCell<Vec<usize>>,
 }
@@ -31,12 +33,16 @@ impl<'a> Scene<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let nodes = &snapshot.machine.nodes;
         let devices = nodes.iter().enumerate().filter(|(_, node)| node.devno.is_some());
-        let by_name = devices.map(|(index, node)| (node.name.as_str(), index)).collect();
+        let by_name: BTreeMap<&str, usize> =
+            devices.map(|(index, node)| (node.name.as_str(), index)).collect();
+        let journals = nodes.iter().filter_map(|node| node.fs.as_ref()?.journal_device.as_deref());
+        let journals = journals.filter_map(|name| by_name.get(name).copied()).collect();
         let by_key = snapshot.machine.by_key();
         let swaps = snapshot.system.swaps.iter().filter_map(|swap| swap.node.as_ref());
         let swaps = swaps.filter_map(|node| by_key.get(node).copied()).collect();
         let drives = OnceCell::new();
-        Self { snapshot, above: snapshot.machine.above(), by_name, by_key, swaps, drives }
+        let above = snapshot.machine.above();
+        Self { snapshot, above, by_name, by_key, swaps, journals, drives }
     }
 
     /// The graph.
@@ -96,12 +102,14 @@ impl<'a> Scene<'a> {
         self.by_key.get(key).copied()
     }
 
-    /// True when anything stands on the node, or it holds something that is mounted or swapped to.
+    /// True when anything stands on the node, or it holds something that is mounted or swapped to, or the journal of
+    /// what is mounted from another device.
     #[must_use]
     pub fn in_use(&self, index: usize) -> bool {
         !self.above[index].is_empty()
             || !self.node(index).mounted_at.is_empty()
             || self.swaps.contains(&index)
+            || self.journals.contains(&index)
     }
 
     /// True when it is known that nothing uses the node.

@@ -58,6 +58,12 @@ pub(crate) struct Builder<'a> {
     depth: usize,
 }
 
+/// True when the filesystem at a path answers everything with an error.
+fn gives_no_answer(path: &Path) -> bool {
+    let error = std::fs::metadata(path).err();
+    error.is_some_and(|error| error.raw_os_error() == Some(INPUT_OUTPUT_ERROR))
+}
+
 impl<'a> Builder<'a> {
     pub(crate) fn new(root: &'a SysRoot, links: &'a Links, reach: Reach) -> Self {
         Self {
@@ -123,9 +129,7 @@ impl<'a> Builder<'a> {
     /// XFS does not say among its options that it has shut itself down, as ext4 does, but answers everything with an error.
     fn is_shut_down(&self, mount: &Mount) -> bool {
         let is_asked = self.root.is_live() && mount.fs_type == "xfs" && self.may_ask(mount);
-        is_asked
-            && std::fs::metadata(&mount.mount_point)
-                .is_err_and(|error| error.raw_os_error() == Some(INPUT_OUTPUT_ERROR))
+        is_asked && gives_no_answer(&mount.mount_point)
     }
 
     /// The mount that holds a resolved path. The longest mount point is not always it: a later mount further up hides
@@ -134,6 +138,10 @@ impl<'a> Builder<'a> {
     fn mount_of(&self, path: &Path) -> Option<&Mount> {
         let by_path = mounts::mount_of(&self.mounts, path)?;
         if !self.root.is_live() {
+            return Some(by_path);
+        }
+        // What exists above a filesystem that answers nothing is another one's.
+        if gives_no_answer(path) {
             return Some(by_path);
         }
         let Ok(metadata) = std::fs::metadata(nearest_existing(path)) else { return Some(by_path) };

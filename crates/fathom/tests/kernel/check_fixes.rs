@@ -3,7 +3,7 @@
 use crate::cli::{Done, Sandbox, p, run};
 use crate::filesystems::mounted;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountNamespaces, Tool};
-use fathom_testkit::{FsKind, MountedFs, Trial, command, kernel_test};
+use fathom_testkit::{FsKind, MountedFs, Scratch, Trial, command, kernel_test};
 use serde_json::Value;
 use std::fs;
 
@@ -32,6 +32,12 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("check_prints_remounts_that_mend", &needs, mended),
         kernel_test("check_prints_no_remount_that_mends_nothing", &needs, kept),
+        kernel_test("check_saves_what_only_a_loop_device_holds", &[FathomBinary, ext4], saved),
+        kernel_test(
+            "check_tells_an_xfs_that_has_shut_down",
+            &[FathomBinary, xfs, Tool("xfs_io")],
+            shut_down,
+        ),
     ]
 }
 
@@ -96,4 +102,47 @@ fn after(sandbox: &Sandbox, fs: &MountedFs, options: &str, line: &str) -> Done {
         command.arg(line).arg(own.get_program()).args(own.get_args());
         command
     })
+}
+
+/// The file behind a device that mount made is gone: what is advised brings all of it into a file, though umount lets the device go.
+fn saved() {
+    let (sandbox, scratch) = (Sandbox::new(), Scratch::new().unwrap());
+    let (image, place, copy) = (scratch.join("image"), scratch.join("mount"), scratch.join("copy"));
+    fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    FsKind::Ext4.make(&image, &[]).unwrap();
+    fs::create_dir(&place).unwrap();
+    command::run_tool("mount", ["-o", "loop", p(&image), p(&place)]).unwrap();
+    fs::write(place.join("precious"), "all that there is").unwrap();
+    fs::remove_file(&image).unwrap();
+    let found = sandbox.json(&["check", p(&place)], &[0]).result()["defects"].clone();
+    let found =
+        found.as_array().unwrap().iter().find(|d| d["rule"] == "loop-file-deleted").cloned();
+    let found = found.unwrap_or_default();
+    let steps = found["fix"].as_array().cloned().unwrap_or_default();
+    let commands: Vec<String> =
+        steps.iter().filter_map(|step| Some(step["command"].as_str()?.to_owned())).collect();
+    let typed = format!("set -e\n{}", commands.join("\n").replace("NEW_FILE", p(&copy)));
+    let done = command::run_tool("bash", ["-c", &typed]);
+    if done.is_err() {
+        let _ = command::run_tool("umount", [p(&place)]);
+    }
+    done.unwrap();
+    command::run_tool("mount", ["-o", "loop,ro", p(&copy), p(&place)]).unwrap();
+    let text = fs::read_to_string(place.join("precious"));
+    command::run_tool("umount", [p(&place)]).unwrap();
+    assert_eq!(text.unwrap(), "all that there is", "{typed}");
+    let loops = command::run_tool("losetup", ["--list"]).unwrap();
+    assert!(!loops.contains(p(&image)), "{loops}");
+}
+
+/// It says nothing of itself among its options, and answers everything with an error.
+fn shut_down() {
+    let (sandbox, fs) = (Sandbox::new(), mounted(FsKind::Xfs, &[], ""));
+    command::run_tool("xfs_io", ["-x", "-c", "shutdown", p(fs.dir())]).unwrap();
+    let done = sandbox.json(&["check", p(fs.dir())], &[0]);
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let defect = done.result()["defects"].to_string();
+    let is_silent = !mounts.lines().any(|l| l.contains(p(fs.dir())) && l.contains("shutdown"));
+    assert!(defect.contains("has shut itself down: every request to it fails"), "{defect}");
+    assert!(is_silent, "it says so by now: {mounts}");
 }

@@ -507,10 +507,8 @@ pub(super) fn mismatch(scene: &Scene<'_>) -> Vec<Defect> {
     let is_mended = |node: &Node| {
         matches!(md_detail(node, "last_sync_action"), Some("repair" | "resync" | "recover"))
     };
-    // While it checks or mends itself the number is that of so far.
-    let rests = |md: &MdFacts| matches!(md.sync_action.as_deref(), None | Some("idle" | "frozen"));
-    let all =
-        arrays(scene).filter(|(_, node, md)| is_redundant(md) && !is_mended(node) && rests(md));
+    let all = arrays(scene)
+        .filter(|(_, node, md)| is_redundant(md) && !is_mended(node) && is_at_rest(md));
     all.filter_map(|(index, node, md)| {
         let sectors = md.mismatch_count.filter(|&sectors| sectors > 0)?;
         let swaps = holds_swap(scene, index);
@@ -577,6 +575,11 @@ pub(super) fn mismatch(scene: &Scene<'_>) -> Vec<Defect> {
         )
     })
     .collect()
+}
+
+/// False while an array checks or mends itself: what it counts is that of so far.
+fn is_at_rest(md: &MdFacts) -> bool {
+    matches!(md.sync_action.as_deref(), None | Some("idle" | "frozen"))
 }
 
 fn holds_swap(scene: &Scene<'_>, index: usize) -> bool {

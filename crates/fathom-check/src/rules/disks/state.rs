@@ -43,7 +43,7 @@ pub(super) fn offline(scene: &Scene<'_>) -> Vec<Defect> {
             "when the cause is gone, let the kernel try again (SCSI, SATA)",
             format!("echo running > {}", word(sysfs(node, "device/state"))),
         )
-        .risking("a filesystem that saw errors must be checked before it is used again; an array wants its member back by mdadm --re-add")
+        .risking("a filesystem that saw errors must be checked before it is used again; an array wants a sound member back by mdadm --re-add")
         .verified_by(format!("cat {} says running or live", word(sysfs(node, "device/state"))));
         Some(defect)
     });

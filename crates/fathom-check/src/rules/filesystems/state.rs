@@ -32,15 +32,7 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
                         .map_or_else(String::new, |turned| format!(" and {}", turned.words)),
                 ),
             )
-            .because(format!(
-                "reads or writes of it have failed, or what was read made no sense: files \
-                or its own tables may be damaged, and {}",
-                if m.is_writable() && stopped(m).is_none() {
-                    "it may turn read-only at any time"
-                } else {
-                    "it takes no writes now"
-                }
-            ));
+            .because(why_errors(m));
             let btrfs = m.fs.fs_type == "btrfs";
             let check = if m.fs.fs_type == "xfs" { "xfs_repair -n" } else { "e2fsck -f" };
             let defect = if btrfs {
@@ -75,10 +67,12 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
             let defect = seen.into_iter().fold(defect, |d, (source, value)| d.seen(source, value));
             Some(
                 defect
-                    .risking(
+                    .risking(if btrfs {
+                        "scrub reads all devices from end to end, and writes where a copy is bad"
+                    } else {
                         "a check changes the filesystem and may move files to lost+found: \
-                        back up first what can still be read",
-                    )
+                        back up first what can still be read"
+                    })
                     .verified_by(if btrfs {
                         "btrfs device stats stays at 0"
                     } else {
@@ -87,6 +81,18 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
             )
         })
         .collect()
+}
+
+fn why_errors(m: &Mounted<'_>) -> String {
+    let now = if m.is_writable() && stopped(m).is_none() {
+        "it may turn read-only at any time"
+    } else {
+        "it takes no writes now"
+    };
+    format!(
+        "reads or writes of it have failed, or what was read made no sense: files or its own \
+        tables may be damaged, and {now}"
+    )
 }
 
 /// The check that mends it, which `/` gets from elsewhere.

@@ -653,6 +653,18 @@ fn loop_devices_that_take_writes_are_told() {
     let told = commands(&defect);
     assert_eq!(told[..2], [format!("exec 9<{path}"), "umount /inner".to_owned()]);
     assert_eq!(told[3], format!("exec 9<&-; losetup -d {path}"));
+    // The log of a filesystem that is mounted from another device is in use too.
+    let log = bench.loop_device("loop9", &[]);
+    bench.node(log).loop_device.as_mut().unwrap().backing_file = Some("/x (deleted)".into());
+    let of_log = |bench: &Bench| -> Gravity {
+        let found = bench.ask(loops::deleted).into_iter();
+        found.filter(|d| d.node.as_deref() == Some("/dev/loop9")).map(|d| d.gravity).next().unwrap()
+    };
+    assert_eq!(of_log(&bench), Gravity::Medium);
+    let fs = bench.snapshot.machine.nodes.iter().position(|node| node.fs.is_some()).unwrap();
+    bench.fs_of(fs).journal_device = Some("loop9".into());
+    assert_eq!(of_log(&bench), Gravity::High);
+    bench.node(log).loop_device = None;
     bench.node(device).loop_device.as_mut().unwrap().autoclear = Some(true);
     assert_eq!(commands(&bench.one(loops::deleted))[3], "exec 9<&-");
 }

@@ -476,6 +476,15 @@ fn mirrored_volumes_are_told_by_their_letters() {
     assert!(bench.one(arrays::degraded).summary.starts_with("1 of the 2 parts of vg/data"));
     bench.dm_of(dm).status = lines("0 8 raid raid1 2 AA 8/8 check 0 0 -");
     assert_eq!(bench.one(arrays::syncing).gravity, Gravity::Low);
+    bench.dm_of(dm).status = lines("0 8 raid raid1 2 AA 8/8 idle 8 0 -");
+    assert_eq!(bench.one(arrays::mismatch).certainty, Certainty::Possible);
+}
+
+#[test]
+fn only_what_lvm_can_do_is_advised_for_what_is_copied() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let dm = bench.dm("dm-0", "vg-data", LVM, &[], &[disk]);
     // What pvmove copies is no volume that lacks anything; only LVM's type raid has a rate; what LVM does not know it is not asked.
     let said = |bench: &Bench| -> (Gravity, String) {
         let defect = bench.one(arrays::syncing);
@@ -524,9 +533,6 @@ fn mirrored_volumes_are_told_by_their_letters() {
             "{name}: {commands}"
         );
     }
-    (bench.dm_of(dm).name, bench.dm_of(dm).uuid) = (Some("vg-data".into()), Some(LVM.into()));
-    bench.dm_of(dm).status = lines("0 8 raid raid1 2 AA 8/8 idle 8 0 -");
-    assert_eq!(bench.one(arrays::mismatch).certainty, Certainty::Possible);
 }
 
 /// The dead parts of all volumes on a drive that is gone are told with the drive.
