@@ -503,10 +503,6 @@ fn how_long(scene: &Scene<'_>, node: &Node, limit_kib: u64) -> String {
 
 /// The last check found sectors that do not agree.
 pub(super) fn mismatch(scene: &Scene<'_>) -> Vec<Defect> {
-    // After a repair or resync the number says what was rewritten.
-    let is_mended = |node: &Node| {
-        matches!(md_detail(node, "last_sync_action"), Some("repair" | "resync" | "recover"))
-    };
     let all = arrays(scene)
         .filter(|(_, node, md)| is_redundant(md) && !is_mended(node) && is_at_rest(md));
     all.filter_map(|(index, node, md)| {
@@ -575,6 +571,11 @@ pub(super) fn mismatch(scene: &Scene<'_>) -> Vec<Defect> {
         )
     })
     .collect()
+}
+
+/// True after a repair or resync: then the number says what was rewritten.
+fn is_mended(array: &Node) -> bool {
+    matches!(md_detail(array, "last_sync_action"), Some("repair" | "resync" | "recover"))
 }
 
 /// False while an array checks or mends itself: what it counts is that of so far.

@@ -214,8 +214,8 @@ fn find_out_and_check(scene: &Scene<'_>, m: &Mounted<'_>, defect: Defect) -> Def
     let place = word(&m.mount.mount_point);
     let defect = if m.fs.fs_type == "xfs" && stopped(m).is_some() {
         defect.command(
-            "when the drives are well: mount it anew, which replays its log",
-            format!("umount {place} && mount {place}"),
+            "when the drives are well: mount it anew, with the options that it had, which replays its log",
+            format!("umount {place} && mount {} {place}", device_label(scene, m.index)),
         )
     } else {
         defect

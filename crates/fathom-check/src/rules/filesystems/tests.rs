@@ -694,5 +694,5 @@ fn an_xfs_that_has_shut_itself_down_is_told() {
     assert!(defect.summary.ends_with("has shut itself down: every request to it fails"));
     assert_eq!(defect.evidence[0].source, "stat /srv");
     let commands: Vec<_> = defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
-    assert!(commands.contains(&"umount /srv && mount /srv"), "{commands:?}");
+    assert!(commands.contains(&"umount /srv && mount /dev/sda1 /srv"), "{commands:?}");
 }
