@@ -230,22 +230,30 @@ impl Reader<'_> {
             ("bitmap/location", md.bitmap_location.is_some()),
             ("bitmap/chunksize", md.bitmap_chunk_bytes.is_some()),
         ];
-        let of_array = of_array.map(|(name, is_known)| (name.to_owned(), is_known));
-        let of_members = md.members.iter().flat_map(|member| {
+        let Some(dir) = self.device.below("md") else { return };
+        for (name, _) in of_array.iter().filter(|(_, is_known)| !is_known) {
+            self.tell_unless_empty(&dir, Path::new(name));
+        }
+        let mut name = String::new();
+        for member in &md.members {
             let known = [
                 ("state", member.state.is_some()),
                 ("slot", member.slot.is_some()),
                 ("errors", member.errors.is_some()),
                 ("offset", member.offset_bytes.is_some()),
             ];
-            known.map(|(name, is_known)| (format!("dev-{}/{name}", member.name), is_known))
-        });
-        for (name, _) in of_array.into_iter().chain(of_members).filter(|(_, is_known)| !is_known) {
-            let path = Path::new("md").join(name);
-            let is_empty = || self.device.bytes(&path).is_some_and(|b| b.trim_ascii().is_empty());
-            if self.device.has(&path) && !is_empty() {
-                self.tell(&path);
+            for (attribute, _) in known.iter().filter(|(_, is_known)| !is_known) {
+                name.clear();
+                name.extend(["dev-", &member.name, "/", attribute]);
+                self.tell_unless_empty(&dir, Path::new(&name));
             }
+        }
+    }
+
+    fn tell_unless_empty(&mut self, dir: &BlockDir, attribute: &Path) {
+        let is_empty = || dir.bytes(attribute).is_some_and(|b| b.trim_ascii().is_empty());
+        if dir.has(attribute) && !is_empty() {
+            self.tell(&Path::new("md").join(attribute));
         }
     }
 
