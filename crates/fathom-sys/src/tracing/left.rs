@@ -3,7 +3,7 @@
 
 use super::guardian;
 use super::instance::SWITCH;
-use crate::process::{Life, ProcessIdentity};
+use crate::process::{self, Life, ProcessIdentity};
 use crate::sysroot::SysRoot;
 use crate::tracefs::Tracefs;
 use std::ffi::CString;
@@ -51,12 +51,18 @@ impl Owner {
         (owner.name(number.parse().ok()?) == name).then_some(owner)
     }
 
-    /// Dead for certain: of those that only others can see nothing is known.
+    /// Dead for certain: itself, or all of its namespace, as of a container that was killed. Of those that only others can see
+    /// nothing is known.
     fn is_dead(self, root: &SysRoot) -> bool {
         let Some(own) = ProcessIdentity::current(root) else { return false };
-        let is_visible = self.namespace != 0 && self.namespace == namespace(&own.pid_namespace);
         let Self { pid, start_time_ticks, .. } = self;
-        is_visible && ProcessIdentity { pid, start_time_ticks, ..own }.life(root) == Life::Dead
+        match self.namespace {
+            0 => false,
+            number if number == namespace(&own.pid_namespace) => {
+                ProcessIdentity { pid, start_time_ticks, ..own }.life(root) == Life::Dead
+            }
+            number => process::is_namespace_gone(root, &format!("pid:[{number}]")) == Ok(true),
+        }
     }
 }
 
@@ -118,12 +124,15 @@ mod tests {
         let root = SysRoot::live();
         let own = Owner::this(&root).expect("a process");
         let dead = Owner { start_time_ticks: own.start_time_ticks - 1, ..own };
-        let elsewhere = Owner { namespace: own.namespace + 1, ..dead };
+        // Numbers of other kinds of namespaces are never those of processes.
+        let user = namespace(&process::namespace(&root, "user"));
+        let elsewhere = Owner { namespace: user, ..dead };
+        let sees_all = process::is_namespace_gone(&root, &format!("pid:[{user}]")) == Ok(true);
         let unknown = Owner { namespace: 0, ..dead };
         assert_eq!(Owner::of_name(&own.name(7)), Some(own));
         assert_eq!(
             [own, dead, elsewhere, unknown].map(|o| o.is_dead(&root)),
-            [false, true, false, false]
+            [false, true, sees_all, false]
         );
         for name in [
             "fathom",

@@ -45,6 +45,11 @@ pub fn trials() -> Vec<Trial> {
             removes_those_of_the_dead,
         ),
         kernel_test(
+            "capture_removes_instances_of_dead_containers",
+            &[FathomBinary, LoopDevices, Tool("unshare")],
+            removes_that_of_a_dead_container,
+        ),
+        kernel_test(
             "capture_without_instances",
             &[zram[0], zram[1], Tool("unshare")],
             without_instances,
@@ -320,6 +325,36 @@ fn removes_those_of_the_dead() {
     };
     let is_ever_told = |is_by_capture| (0..5).any(|attempt| is_told(attempt, is_by_capture));
     assert!(is_ever_told(true) && is_ever_told(false), "what was removed was never named");
+}
+
+/// In a container that was killed as a whole nobody was left to remove it: whoever sees that it has gone does.
+fn removes_that_of_a_dead_container() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let instances = Instances::new();
+    let is_told = |attempt: usize| {
+        let trace = sandbox.dir().join(attempt.to_string());
+        let words = ["--quiet", "capture", p(device.path()), "--time=10m", "-o", p(&trace)];
+        let fathom = sandbox.command(&words);
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
+        command.arg(fathom.get_program()).args(fathom.get_args());
+        let variables = fathom.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(variables).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut killed = Kept(command.spawn().unwrap());
+        wait_until("it records", || instances.records(1));
+        killed.kill();
+        // All of it ends a moment later.
+        let mut said = String::new();
+        wait_until("nothing is left", || {
+            let done = sandbox.run(&["restore"]);
+            assert_eq!(done.code, 0, "{done:?}");
+            said += &done.stderr;
+            instances.of(1).is_empty()
+        });
+        said.contains("removed: trace instance fathom-1-")
+    };
+    assert!((0..5).any(is_told), "what was removed was never named");
 }
 
 /// Tracing files that may be read and not written: the other way is taken, and said.
