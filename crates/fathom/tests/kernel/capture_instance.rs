@@ -12,7 +12,7 @@ use fathom_sys::tracefs::Tracefs;
 use fathom_sys::tracing;
 use fathom_testkit::Capability::{self, FathomBinary, LoopDevices, Tool};
 use fathom_testkit::{Judged, LoopDevice, Trial, Zram, kernel_test};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -77,11 +77,13 @@ impl Instances {
         names
     }
 
-    /// True when a fathom has one that is switched on.
+    /// True when a fathom has one that records. A new one is on, with nothing to record, until it is prepared.
     pub fn records(&self, pid: u32) -> bool {
         let is_on = |name: &String| {
-            let switch = fs::read_to_string(self.path(name).join("tracing_on"));
-            switch.is_ok_and(|text| text.trim() == "1")
+            ["events/block/block_bio_queue/enable", "tracing_on"].iter().all(|switch| {
+                let text = fs::read_to_string(self.path(name).join(switch));
+                text.is_ok_and(|text| text.trim() == "1")
+            })
         };
         self.of(pid).iter().any(is_on)
     }
@@ -145,7 +147,7 @@ fn reads_in(stat: &Path) -> u64 {
     text.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// One read at a time, so that the disk's interrupts find an idle processor: each that began has its end, and there are as many as the
+/// One read at a time, so that the disk's interrupts find an idle processor: each that began has its end, and no fewer are there than the
 /// disk's counter has.
 fn every_end() -> Judged {
     const READS: u64 = 4000;
@@ -159,7 +161,7 @@ fn every_end() -> Judged {
     let made = format!("dd if=/dev/urandom of={} bs=1M count=16 conv=fsync status=none", p(&data));
     assert!(Command::new("sh").args(["-c", &made]).status().unwrap().success());
     let script = format!(
-        "cat {stat} > {}; dd if={} of=/dev/null bs=4k count={READS} iflag=direct status=none; cat {stat} > {}",
+        "cat {stat} > {}; dd if={} of=/dev/null bs=4k count={READS} iflag=direct status=none; cat {stat} > {}; sleep 2",
         p(&before),
         p(&data),
         p(&after)
@@ -171,20 +173,25 @@ fn every_end() -> Judged {
     let capture = &done.result()["capture"];
     assert_eq!(capture["faults"]["lost"], 0, "{}", capture["faults"]);
     let events = events(&trace);
-    let count = |action| {
-        events.iter().filter(|e| e.action == action && e.class == Class::Read).count() as u64
-    };
-    let (begun, ended) = (count(Action::Issue), count(Action::Complete));
+    let reads = || events.iter().filter(|event| event.class == Class::Read);
+    let ends = || reads().filter(|event| event.action == Action::Complete);
+    let mut begun = HashMap::new();
+    for event in reads() {
+        match event.action {
+            Action::Issue => begun.insert(event.sector, event.time_ns),
+            Action::Complete => begun.remove(&event.sector),
+            _ => None,
+        };
+    }
+    // Those of others may be in flight when it ends.
+    let until_ns = events.last().unwrap().time_ns.saturating_sub(1_500_000_000);
+    begun.retain(|_, begun_ns| *begun_ns < until_ns);
     let counted = reads_in(&after) - reads_in(&before);
-    let idle = events.iter().filter(|e| e.action == Action::Complete && e.process == 0).count();
-    println!("{begun} begun, {ended} ended, {counted} counted, {idle} ends while idle");
-    // Others may use the disk: what they began before has its end alone, and what ended after has none.
-    assert!(
-        counted >= READS && ended >= counted && ended - counted < READS / 4,
-        "{ended} {counted}"
-    );
-    assert!(begun.abs_diff(ended) <= 8, "{begun} {ended}");
-    assert!(capture["faults"]["abandoned"].as_u64() <= Some(8), "{}", capture["faults"]);
+    let (ended, idle) = (ends().count() as u64, ends().filter(|end| end.process == 0).count());
+    println!("{ended} ended, {counted} counted, {idle} ends while idle, without one: {begun:?}");
+    assert!(counted >= READS && ended >= counted, "{ended} {counted}");
+    // Kernels lose an event in a million without a word.
+    assert!(begun.len() <= 1, "{begun:?}");
     if idle == 0 {
         return Judged::Skipped("no processor was idle when a request ended".to_owned());
     }
@@ -298,14 +305,9 @@ fn removes_those_of_the_dead() {
         let trace = |name: &str| sandbox.dir().join(format!("{name}{attempt}{is_by_capture}"));
         let mut killed = recording(&sandbox, &instances, &device, &trace("killed"));
         let pid = killed.0.id();
-        let mut found = None;
-        // The kernel's lists of children are for those who look again.
-        wait_until("its guardian is seen", || {
-            let mut children = family::children(&root, pid).into_iter();
-            found = children.find(|child| tracing::is_guardian(&root, *child));
-            found.is_some()
-        });
-        let guardian = found.unwrap();
+        let children = family::children(&root, pid);
+        let [guardian] = children[..] else { panic!("{children:?}") };
+        assert!(tracing::is_guardian(&root, guardian));
         let kill = Command::new("kill").args(["-KILL", &guardian.to_string()]).status();
         assert!(kill.unwrap().success());
         killed.kill();
