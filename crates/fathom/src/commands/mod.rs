@@ -51,7 +51,7 @@ use fathom_store::StoreError;
 use fathom_sys::signals::StopFlag;
 use jiff::tz::TimeZone;
 use serde_json::Value;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -64,6 +64,10 @@ pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
         screen.issue_nothing();
     }
     let done = match &args.command {
+        command if lacks_program(command, std::env::args_os()) => {
+            let text = "-- and no command behind it: name the command, or leave -- out to go on without one";
+            Err(CommandError::usage(output, &text))
+        }
         Command::Quick(quick) => quick::run(common, output, stop, quick),
         Command::Run(run) => run::run(common, output, stop, run),
         Command::Saturate(saturate) => saturate::run(common, output, stop, saturate),
@@ -102,6 +106,16 @@ pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
             if stop.is_set() { exit.max(Exit::Interrupted) } else { exit }
         }
     }
+}
+
+/// Whether a command line ends where a program should follow, as that of a script does whose variable is empty.
+fn lacks_program(command: &Command, mut words: impl DoubleEndedIterator<Item = OsString>) -> bool {
+    let program = match command {
+        Command::Watch(watch) => &watch.command,
+        Command::Capture(capture) => &capture.command,
+        _ => return false,
+    };
+    program.is_empty() && words.next_back().is_some_and(|word| word == "--")
 }
 
 /// Why a command ended early.

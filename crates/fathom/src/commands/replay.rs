@@ -95,7 +95,6 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> C
         return twin(common, output, stop, args);
     }
     let order = order(output, stop, args)?;
-    say(output, &order);
     let purpose = Purpose {
         kind: RunKind::Replay,
         target: &args.target,
@@ -104,7 +103,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> C
         interval_ns: session::INTERVAL_NS,
     };
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
-        let record = play::play(lab, &order)?;
+        let record = play::play(lab, &order, &|| say(output, &order))?;
         announce(lab, &record, keep)?;
         Ok(vec![record])
     })?;

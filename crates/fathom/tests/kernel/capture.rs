@@ -286,6 +286,7 @@ fn refused() {
     let said = sandbox.refuses(&starts, 2, &["there is no such program"]);
     assert!(!said.stderr.contains("$PATH"), "{said:?}");
     assert!(!none.exists());
+    sandbox.refuses(&["capture", p(device.path()), "--"], 2, &["no command behind it"]);
     let nowhere = sandbox.dir().join("nowhere/t");
     let words = ["capture", p(device.path()), "-o", p(&nowhere)];
     sandbox.refuses(&words, 2, &["there is no directory", "make it first"]);

@@ -124,6 +124,7 @@ fn end(running: Running) -> Done {
 fn nothing() {
     let sandbox = Sandbox::new();
     let dir = sandbox.dir();
+    sandbox.refuses(&["watch", p(&dir), "--"], 2, &["no command behind it", "leave -- out"]);
     sandbox.refuses(&["watch", "--", "no-such-program"], 2, &["no-such-program", "$PATH"]);
     sandbox.refuses(&["watch", p(&dir), "--recipe=dd,size=x"], 2, &["size"]);
     assert_eq!(sandbox.runs().len(), 0);

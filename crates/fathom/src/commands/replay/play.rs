@@ -31,8 +31,8 @@ const QUEUE: usize = 1 << 15;
 /// Clocks are read one after the other: what a suspend cannot be shorter than is no suspend.
 const SUSPEND_NS_MIN: u64 = 10_000_000;
 
-/// Prepares the target, replays, gives the target back.
-pub fn play(lab: &mut Lab<'_>, order: &Order<'_>) -> Result<Record, LabError> {
+/// Prepares the target, replays, gives the target back. `begins` is called once nothing more is refused.
+pub fn play(lab: &mut Lab<'_>, order: &Order<'_>, begins: &dyn Fn()) -> Result<Record, LabError> {
     let args = order.args;
     let path = Path::new(&args.target);
     let mut job = Job { direct: !args.buffered, size_bytes: order.size_bytes, ..Job::default() };
@@ -48,7 +48,7 @@ pub fn play(lab: &mut Lab<'_>, order: &Order<'_>) -> Result<Record, LabError> {
         ..TargetWish::default()
     };
     let mut target = prepare(lab, path, &wish).map_err(in_own_words)?;
-    let record = filled(lab, order, &mut target);
+    let record = filled(lab, order, &mut target, begins);
     give_back_one(lab, target);
     record
 }
@@ -68,6 +68,7 @@ fn filled(
     lab: &mut Lab<'_>,
     order: &Order<'_>,
     target: &mut PreparedTarget,
+    begins: &dyn Fn(),
 ) -> Result<Record, LabError> {
     target.fill_up(lab, None, 0).map_err(in_own_words)?;
     let direct = !order.args.buffered;
@@ -88,6 +89,7 @@ fn filled(
     let is_asked = order.mapping.is_some() || order.args.size.is_some();
     known.extend(found::short_stroked(map, is_asked, &before));
     let label = format!("replay of {}", order.reference.device);
+    begins();
     (lab.emit)(Event::TrialStarted {
         label: label.clone(),
         index: 1,
