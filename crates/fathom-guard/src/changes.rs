@@ -42,6 +42,9 @@ enum Line {
         /// When it was begun; none in journals of older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         begun_unix_ns: Option<i64>,
+        /// Lines that say what was changed end with a sum of theirs.
+        #[serde(default)]
+        has_sums: bool,
     },
     Intended {
         step: Step,
@@ -150,7 +153,8 @@ impl ChangeLog {
             reserved_bytes: 0,
         };
         log.reserve();
-        let head = Line::Head { format: FORMAT, run_id: run_id.to_owned(), owner, begun_unix_ns };
+        let (format, id) = (FORMAT, run_id.to_owned());
+        let head = Line::Head { format, run_id: id, owner, begun_unix_ns, has_sums: true };
         let named = log.append(&head).and_then(|()| {
             let renamed = Dir::open(&dir)
                 .and_then(|dir| dir.rename(&draft, format!("{run_id}.jsonl"), false));
@@ -327,7 +331,7 @@ impl ChangeLog {
     /// one whose taking back could not be noted is looked at again.
     fn append(&mut self, line: &Line) -> Result<(), FileRefusal> {
         self.faults.point("before a line of the journal");
-        let text = serde_json::to_string(line).map_err(io::Error::other);
+        let text = written(line).map_err(io::Error::other);
         // The newline comes first too, so that a torn line before it spoils nothing but itself.
         let written = text.and_then(|text| {
             let read_only = || io::Error::from(io::ErrorKind::ReadOnlyFilesystem);
@@ -359,7 +363,7 @@ impl ChangeLog {
         })?;
         let head: Line = mark::parse(head)
             .map_err(|reason| format!("its head cannot be read: {reason}; {cure}"))?;
-        let Line::Head { format, run_id, owner, begun_unix_ns } = head else {
+        let Line::Head { format, run_id, owner, begun_unix_ns, has_sums } = head else {
             return Err(format!("it has no head; {cure}"));
         };
         if format > FORMAT {
@@ -385,7 +389,7 @@ impl ChangeLog {
             reserved_bytes: 0,
         };
         for (number, line, is_whole) in lines {
-            match mark::parse(line) {
+            match read_line(line, has_sums) {
                 Ok(line) => log.take(line),
                 Err(reason) if is_whole => log.damaged.push((number, reason)),
                 // What was torn by a crash says nothing; what follows it was written by a process that knew.
@@ -468,6 +472,36 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
     logs.dead.order_by(age);
     logs.others.order_by(age);
     Ok(logs)
+}
+
+/// A line as it is written. One that says what was changed ends with its CRC-32C: a wrong byte could make it say something else.
+fn written(line: &Line) -> serde_json::Result<String> {
+    let text = serde_json::to_string(line)?;
+    Ok(match line {
+        Line::Head { .. } | Line::Adopted { .. } => text,
+        _ => format!("{text}{}", sum_of(text.as_bytes())),
+    })
+}
+
+fn sum_of(text: &[u8]) -> String {
+    format!(" {:08x}", crc32c::crc32c(text))
+}
+
+/// What was written. Journals of older versions have no sums.
+fn read_line(line: &[u8], has_sums: bool) -> Result<Line, String> {
+    const SUM_BYTES: usize = 9;
+    let is_bare = line.ends_with(b"}");
+    let end = if is_bare { line.len() } else { line.len().saturating_sub(SUM_BYTES) };
+    let (text, sum) = line.split_at(end);
+    if !is_bare && sum != sum_of(text).as_bytes() {
+        return Err("its checksum is wrong".to_owned());
+    }
+    let read: Line = mark::parse(text)?;
+    let is_of_owner = matches!(read, Line::Head { .. } | Line::Adopted { .. });
+    if has_sums && is_bare && !is_of_owner {
+        return Err("it has no checksum".to_owned());
+    }
+    Ok(read)
 }
 
 /// The lines with their numbers, and whether each was written to its end: then what follows is the end of the file, or the newline that every

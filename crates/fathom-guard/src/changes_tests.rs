@@ -99,6 +99,13 @@ fn a_whole_line_that_cannot_be_read_keeps_the_log() {
     read.undone(steps[1]).expect("is written");
     let read = read.close().expect("can be closed").expect("is kept");
     assert!(read.pending().is_empty() && path.exists());
+    // A value that is another one can be read, and is not believed.
+    let another = text.replacen("\"value\":\"60\"", "\"value\":\"40\"", 1);
+    assert_ne!(another, text);
+    fs::write(&path, another).expect("is written");
+    let read = reread(dir.path()).others.pop().expect("is there");
+    assert_eq!(read.pending().len(), 1);
+    assert!(read.damage().is_some_and(|damage| damage.contains("its checksum is wrong")));
     for lost in [vec![0; 4096], Vec::new()] {
         fs::write(&path, lost).expect("is written");
         assert_eq!((reread(dir.path()).unreadable.len(), path.exists()), (1, true));
