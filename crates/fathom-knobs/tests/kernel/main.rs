@@ -33,6 +33,11 @@ fn main() -> ExitCode {
             mounts::moved,
         ),
         kernel_test(
+            "mounts_anew_are_others",
+            &[FsOnLoop(FsKind::Ext4), Tool("mount"), Tool("umount")],
+            mounts::mounted_anew,
+        ),
+        kernel_test(
             "the_read_ahead_of_a_remote_mount_comes_back",
             &[MountFs("fuse"), Tool("mount"), Tool("umount")],
             mounts::remote,

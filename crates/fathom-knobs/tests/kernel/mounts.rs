@@ -119,91 +119,117 @@ pub fn options() {
     assert!(tried > 80, "{tried}");
 }
 
-/// A mount is found by its numbers, whatever has become of the paths of its device and of its own; what hides it, or has inherited what it
-/// had, keeps the change in the journal.
-pub fn moved() {
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path().canonicalize().unwrap();
-    let run = |name: &str, args: &[&str]| {
-        let done = tool(name).args(args).output().unwrap();
-        assert!(done.status.success(), "{name} {args:?}: {done:?}");
-    };
-    let path = |name: &str| dir.join(name).display().to_string();
-    let (first, second) = (path("first"), path("second"));
-    for point in [&first, &second] {
-        fs::create_dir(point).unwrap();
+/// A filesystem with two directories on which it can be mounted.
+struct Ground {
+    _device: LoopDevice,
+    source: String,
+    backing: String,
+    first: String,
+    second: String,
+    // Removed after the device is gone.
+    dir: tempfile::TempDir,
+}
+
+fn run(name: &str, args: &[&str]) {
+    let done = tool(name).args(args).output().unwrap();
+    assert!(done.status.success(), "{name} {args:?}: {done:?}");
+}
+
+impl Ground {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().canonicalize().unwrap().join(name).display().to_string();
+        let (first, second, backing) = (path("first"), path("second"), path("files/backing"));
+        for made in [&first, &second, &path("files")] {
+            fs::create_dir(made).unwrap();
+        }
+        fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
+        let device = LoopDevice::over(backing.as_ref(), &LoopOptions::default()).unwrap();
+        FsKind::Ext4.make(device.path(), &[]).unwrap();
+        let source = device.path().display().to_string();
+        Self { _device: device, source, backing, first, second, dir }
     }
-    fs::create_dir(path("files")).unwrap();
-    let backing = path("files/backing");
-    fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
-    let device = LoopDevice::over(backing.as_ref(), &LoopOptions::default()).unwrap();
-    FsKind::Ext4.make(device.path(), &[]).unwrap();
-    let source = device.path().display().to_string();
-    let root = SysRoot::live();
-    let shown = |point: &str| {
-        let own = mounts::own_mounts(&root);
+
+    fn shown(&self, point: &str) -> Option<(String, String)> {
+        let own = mounts::own_mounts(&SysRoot::live());
         let mount =
             own.into_iter().rfind(|m| m.mount_point == Path::new(point) && m.fs_type == "ext4");
         mount.map(|mount| (mount.options, mount.super_options))
-    };
-    let set = || {
-        let device_id = backing.clone();
-        let mount =
-            ScopeMount { mount_point: first.clone().into(), device_id, fs_type: "ext4".to_owned() };
+    }
+
+    /// Options of the mount on the first one, changed.
+    fn set(&self) -> Journal {
+        let mount = ScopeMount {
+            mount_point: self.first.clone().into(),
+            device_id: self.backing.clone(),
+            fs_type: "ext4".to_owned(),
+        };
         let scope = Scope { devices: &[], mounts: std::slice::from_ref(&mount), own: &[] };
         let wanted = knobs(&[("mount.atime", "noatime"), ("ext4.commit", "17")]);
         let mut journal = Journal::new();
-        journal.apply(&resolve(&root, &scope, &wanted).unwrap()).unwrap();
+        journal.apply(&resolve(&SysRoot::live(), &scope, &wanted).unwrap()).unwrap();
         journal
-    };
-    run("mount", &[&source, &first]);
-    let before = shown(&first);
+    }
+}
+
+/// A mount is found by its numbers, whatever has become of the paths of its device and of its own; what hides it, or has inherited what it
+/// had, keeps the change in the journal.
+pub fn moved() {
+    let ground = Ground::new();
+    let Ground { source, backing, first, second, .. } = &ground;
+    run("mount", &[source, first]);
+    let before = ground.shown(first);
     // The file has another name.
-    let mut journal = set();
-    assert_ne!(shown(&first), before);
-    fs::rename(&backing, path("files/renamed")).unwrap();
+    let mut journal = ground.set();
+    assert_ne!(ground.shown(first), before);
+    let renamed = format!("{backing}.renamed");
+    fs::rename(backing, &renamed).unwrap();
     assert_eq!(journal.undo_all(false), [Undo::Restored]);
-    assert_eq!(shown(&first), before);
-    fs::rename(path("files/renamed"), &backing).unwrap();
+    assert_eq!(ground.shown(first), before);
+    fs::rename(&renamed, backing).unwrap();
     // The directory of both has.
-    let mut journal = set();
-    run("mount", &["--move", &first, &second]);
+    let mut journal = ground.set();
+    run("mount", &["--move", first, second]);
     assert_eq!(journal.undo_all(false), [Undo::Restored]);
-    assert_eq!(shown(&second), before);
-    run("mount", &["--move", &second, &first]);
+    assert_eq!(ground.shown(second), before);
+    run("mount", &["--move", second, first]);
     // Another one lies on it.
-    let mut journal = set();
-    run("mount", &["-t", "tmpfs", "none", &first]);
+    let mut journal = ground.set();
+    run("mount", &["-t", "tmpfs", "none", first]);
     let hidden = journal.undo_all(false);
     assert!(matches!(&hidden[..], [Undo::Failed(why)] if why.contains("hides")), "{hidden:?}");
-    run("umount", &[&first]);
+    run("umount", &[first]);
     assert_eq!(journal.undo_all(false), [Undo::Restored]);
-    assert_eq!(shown(&first), before);
+    assert_eq!(ground.shown(first), before);
     // It is gone, and one that was made of it has what it had.
-    let mut journal = set();
-    run("mount", &["--bind", &first, &second]);
-    run("umount", &[&first]);
+    let mut journal = ground.set();
+    run("mount", &["--bind", first, second]);
+    run("umount", &[first]);
     for _ in 0..2 {
         let left = journal.undo_all(false);
-        assert!(matches!(&left[..], [Undo::NotHere(what)] if what.contains(&second)), "{left:?}");
+        assert!(matches!(&left[..], [Undo::NotHere(what)] if what.contains(second)), "{left:?}");
     }
-    assert!(!shown(&second).unwrap().1.contains("commit=17"), "the filesystem's own is back");
-    run("umount", &[&second]);
+    assert!(!ground.shown(second).unwrap().1.contains("commit=17"), "the filesystem's own is back");
+    run("umount", &[second]);
     let gone = journal.undo_all(false);
     assert!(matches!(&gone[..], [Undo::Gone(_)]), "{gone:?}");
-    // Somebody has mounted it anew, elsewhere or there: the mount may have its number, and is theirs.
-    for point in [&second, &first] {
-        if mounts::sequence(&dir).is_none() {
-            break;
+}
+
+/// Somebody has mounted it anew, elsewhere or there: the mount may have the number of the old one, and is theirs.
+pub fn mounted_anew() {
+    let ground = Ground::new();
+    let Ground { source, first, second, dir, .. } = &ground;
+    for (point, words) in [(second, second.as_str()), (first, "mounted anew")] {
+        if mounts::sequence(dir.path()).is_none() {
+            return;
         }
-        run("mount", &[&source, &first]);
-        let mut journal = set();
-        run("umount", &[&first]);
-        run("mount", &["-o", "noatime", &source, point]);
+        run("mount", &[source, first]);
+        let mut journal = ground.set();
+        run("umount", &[first]);
+        run("mount", &["-o", "noatime", source, point]);
         let left = journal.undo_all(false);
-        let words = if point == &first { "mounted anew" } else { point };
         assert!(matches!(&left[..], [Undo::NotHere(what)] if what.contains(words)), "{left:?}");
-        assert!(shown(point).unwrap().0.contains("noatime"), "{point}");
+        assert!(ground.shown(point).unwrap().0.contains("noatime"), "{point}");
         run("umount", &[point]);
     }
 }
