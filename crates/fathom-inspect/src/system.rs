@@ -86,7 +86,7 @@ pub fn system_facts(
         cpu_idle: processors::idle_states(&mut reader),
         cpus_online: processors::online(root),
         stolen_share: processors::stolen_share(root),
-        command_line: reader.line("proc/cmdline"),
+        command_line: reader.line("proc/cmdline").map(|line| kernel::without_secrets(&line)),
         module_parameters: kernel::module_parameters(&mut reader),
         interrupts: processors::storage_interrupts(&mut reader),
         timers: timers::all(&mut reader, &processes, moment),
