@@ -32,6 +32,11 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     let mut text: String = done.changes.iter().map(|report| format!("{report}\n")).collect();
     let summary = restore::summary(&done.changes);
     text += &format!("{}{}.\n", summary[..1].to_uppercase(), &summary[1..]);
+    for (left, what) in [(&ended, "programs"), (&traces_removed, "trace instances")] {
+        if !left.is_empty() {
+            let _ = writeln!(text, "Of {what} that killed commands had left, {} went.", left.len());
+        }
+    }
     match done.files.iter().filter(|report| exit_of_file(report) != Exit::Done).count() {
         0 => {}
         1 => text += "A test file or directory is left; what helps is said above.\n",

@@ -351,10 +351,11 @@ fn removes_that_of_a_dead_container() {
         wait_until("nothing is left", || {
             let done = sandbox.run(&["restore"]);
             assert_eq!(done.code, 0, "{done:?}");
-            said += &done.stderr;
+            said += &format!("{}{}", done.stderr, done.stdout);
             instances.of(1).is_empty()
         });
-        said.contains("removed: trace instance fathom-1-")
+        let told = ["removed: trace instance fathom-1-", "Of trace instances", " 1 went."];
+        told.iter().all(|words| said.contains(words))
     };
     assert!((0..5).any(is_told), "what was removed was never named");
 }
