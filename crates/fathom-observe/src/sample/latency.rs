@@ -14,7 +14,7 @@ use fathom_sys::clock;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::tracefs::Tracefs;
-use fathom_sys::tracing::Recorder;
+use fathom_sys::tracing::{Meddling, Recorder};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
@@ -180,8 +180,9 @@ impl Latency {
             its.latency = Some(Box::new(told));
         }
         sample.latency_lost = Some(lost);
-        if has_new || names(layers) != self.names {
-            self.reopen(layers, has_new);
+        let is_needed = has_new || self.recorder.meddling() == Some(Meddling::SwitchedOff);
+        if is_needed || names(layers) != self.names {
+            self.reopen(layers, is_needed);
         }
     }
 

@@ -7,7 +7,7 @@ use fathom_sys::devno::DevNo;
 use fathom_sys::process::{self, FIRST_PID_NAMESPACE, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::tracefs::Tracefs;
-use fathom_sys::tracing::{OpenError, Recorder, TracePoint};
+use fathom_sys::tracing::{Meddling, OpenError, Recorder, TracePoint};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
@@ -147,6 +147,12 @@ impl Capture {
     #[must_use]
     pub fn without_instance(&self) -> Option<String> {
         self.recorder.without_instance().map(ToString::to_string)
+    }
+
+    /// What somebody else has done to the trace instance by now.
+    #[must_use]
+    pub fn meddling(&self) -> Option<Meddling> {
+        self.recorder.meddling()
     }
 
     /// Names of the processes seen.

@@ -6,11 +6,12 @@ use super::guardian::{self, Guardian};
 use super::left::Owner;
 use super::page::PageForm;
 use super::perf::wait_for;
-use super::{Entry, OpenError, RING_BYTES_MIN, TracePoint};
+use super::{Entry, Meddling, OpenError, RING_BYTES_MIN, TracePoint};
 use crate::hostinfo::page_bytes;
 use crate::sysroot::SysRoot;
 use crate::tracefs::Tracefs;
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use std::cmp::Ordering;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,6 +35,9 @@ pub(super) struct Instance {
     // Before the home: it cannot be removed while these are open.
     rings: Vec<Ring>,
     home: Home,
+    /// The files that switch it and its tracepoints on, as long as they are.
+    switches: Vec<String>,
+    is_on: bool,
     form: PageForm,
     page: Vec<u8>,
     ring_bytes: usize,
@@ -48,6 +52,8 @@ struct Ring {
     cpu: u32,
     pages: OwnedFd,
     stats: OwnedFd,
+    /// Records that were taken from it.
+    read: u64,
 }
 
 impl Instance {
@@ -72,17 +78,39 @@ impl Instance {
         for point in points {
             home.enable(point)?;
         }
-        let page = vec![0; form.bytes];
-        let (was_woken, wakes_early, rings) = (false, false, Vec::new());
-        let mut made = Self { rings, home, form, page, ring_bytes, was_woken, wakes_early };
+        let of_points = points.iter().map(|point| format!("events/{}/enable", point.name));
+        let mut made = Self {
+            rings: Vec::new(),
+            home,
+            switches: of_points.chain([SWITCH.to_owned()]).collect(),
+            is_on: false,
+            page: vec![0; form.bytes],
+            form,
+            ring_bytes,
+            was_woken: false,
+            wakes_early: false,
+        };
         let opening = OpenError::at("opening the rings of a trace instance");
         cpus.iter().try_for_each(|cpu| made.follow(*cpu)).map_err(opening)?;
         Ok(made)
     }
 
     /// Switches it on or off.
-    pub(super) fn record(&self, is_on: bool) -> io::Result<()> {
-        self.home.write(SWITCH, if is_on { "1" } else { "0" })
+    pub(super) fn record(&mut self, is_on: bool) -> io::Result<()> {
+        self.home.write(SWITCH, if is_on { "1" } else { "0" })?;
+        self.is_on = is_on;
+        Ok(())
+    }
+
+    /// What somebody else has done to it, the worst of it when it is more.
+    pub(super) fn meddling(&self) -> io::Result<Option<Meddling>> {
+        for switch in self.switches.iter().filter(|_| self.is_on) {
+            if self.home.text(switch)?.starts_with('0') {
+                return Ok(Some(Meddling::SwitchedOff));
+            }
+        }
+        let of_rings = self.rings.iter().map(Ring::meddling);
+        Ok(of_rings.collect::<io::Result<Vec<_>>>()?.into_iter().max().flatten())
     }
 
     /// Reads the ring of one more processor from now on. It has one since it came online.
@@ -92,7 +120,7 @@ impl Instance {
         }
         let open = |name: &str| self.home.open(&format!("per_cpu/cpu{cpu}/{name}"), OFlags::RDONLY);
         let (pages, stats) = (open("trace_pipe_raw")?, open("stats")?);
-        self.rings.push(Ring { cpu, pages, stats });
+        self.rings.push(Ring { cpu, pages, stats, read: 0 });
         Ok(())
     }
 
@@ -110,11 +138,14 @@ impl Instance {
     pub(super) fn drain(&mut self, take: &mut impl FnMut(u32, Entry<'_>)) -> io::Result<()> {
         let pages_max = self.ring_bytes / self.form.bytes + 2;
         let mut pages_most = 0;
-        for ring in &self.rings {
+        for ring in &mut self.rings {
             // One that is filled as fast as it is read must not hold up the others.
             for count in 0..pages_max {
                 let Some(length) = ring.page(&mut self.page)? else { break };
-                self.form.read(&self.page[..length], &mut |entry| take(ring.cpu, entry));
+                self.form.read(&self.page[..length], &mut |entry| {
+                    ring.read += u64::from(matches!(entry, Entry::Sample(_)));
+                    take(ring.cpu, entry);
+                });
                 pages_most = pages_most.max(count + 1);
             }
         }
@@ -124,7 +155,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Records that were overwritten, or found no room, since the beginning.
+    /// Records that were overwritten, found no room, or were taken by somebody else, since the beginning.
     pub(super) fn lost(&self) -> io::Result<u64> {
         self.rings.iter().map(Ring::lost).sum()
     }
@@ -143,21 +174,38 @@ impl Ring {
         }
     }
 
-    fn lost(&self) -> io::Result<u64> {
+    fn stats(&self) -> io::Result<String> {
         let mut text = [0; 1024];
         let length = rustix::io::pread(&self.stats, &mut text, 0)?;
-        Ok(lost_of(&String::from_utf8_lossy(&text[..length])))
+        Ok(String::from_utf8_lossy(&text[..length]).into_owned())
+    }
+
+    fn lost(&self) -> io::Result<u64> {
+        let stats = self.stats()?;
+        let taken = count(&stats, &["read events"]).saturating_sub(self.read);
+        Ok(count(&stats, &LOST) + taken)
+    }
+
+    /// The kernel counts what is read, by whomever, since the ring was cleared.
+    fn meddling(&self) -> io::Result<Option<Meddling>> {
+        Ok(match count(&self.stats()?, &["read events"]).cmp(&self.read) {
+            Ordering::Less => Some(Meddling::Cleared),
+            Ordering::Equal => None,
+            Ordering::Greater => Some(Meddling::Read),
+        })
     }
 }
 
-/// Of the text of a `stats` file.
-fn lost_of(stats: &str) -> u64 {
-    let count = |line: &str| {
+/// The counts of records that were overwritten or found no room.
+const LOST: [&str; 3] = ["overrun", "commit overrun", "dropped events"];
+
+/// The sum of these counts of a `stats` file.
+fn count(stats: &str, names: &[&str]) -> u64 {
+    let of_line = |line: &str| {
         let (name, number) = line.split_once(':')?;
-        let is_lost = matches!(name, "overrun" | "commit overrun" | "dropped events");
-        number.trim().parse::<u64>().ok().filter(|_| is_lost)
+        number.trim().parse::<u64>().ok().filter(|_| names.contains(&name))
     };
-    stats.lines().filter_map(count).sum()
+    stats.lines().filter_map(of_line).sum()
 }
 
 /// The file that switches recording on and off.
@@ -275,7 +323,7 @@ mod tests {
     fn what_is_lost_is_read_from_the_counts_of_a_ring() {
         let stats = "entries: 158\noverrun: 1042\ncommit overrun: 3\nbytes: 10528\noldest event ts: 15558.431073\n\
                      now ts: 15558.465965\ndropped events: 4\nread events: 56\n";
-        assert_eq!(lost_of(stats), 1049);
-        assert_eq!(lost_of(""), 0);
+        assert_eq!((count(stats, &LOST), count(stats, &["read events"])), (1049, 56));
+        assert_eq!(count("", &LOST), 0);
     }
 }

@@ -55,6 +55,17 @@ pub struct Sample<'a> {
     pub raw: &'a [u8],
 }
 
+/// What somebody else does to what is recorded, the worse the later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Meddling {
+    /// Takes records.
+    Read,
+    /// Throws away all that is there.
+    Cleared,
+    /// Nothing comes any more, or not all.
+    SwitchedOff,
+}
+
 /// Why recording cannot begin.
 #[derive(Debug)]
 pub struct OpenError {
@@ -87,6 +98,8 @@ pub struct Recorder {
     told_lost: u64,
     /// The same, and what was written down nowhere, by the kernel's own counts.
     lost: u64,
+    /// The worst that was seen.
+    meddling: Option<Meddling>,
 }
 
 enum Source {
@@ -107,7 +120,7 @@ impl Recorder {
             Ok(instance) => (Source::Instance(instance), None),
             Err(error) => (Source::Rings(rings(points, cpus, ring_bytes)?), Some(error)),
         };
-        Ok(Self { source, without_instance, read: 0, told_lost: 0, lost: 0 })
+        Ok(Self { source, without_instance, read: 0, told_lost: 0, lost: 0, meddling: None })
     }
 
     /// Why there is no instance, where these are rings of perf events.
@@ -127,7 +140,7 @@ impl Recorder {
     /// # Errors
     /// Those of the kernel.
     pub fn start(&mut self) -> io::Result<()> {
-        match &self.source {
+        match &mut self.source {
             Source::Instance(instance) => instance.record(true),
             Source::Rings(rings) => rings.enable(),
         }
@@ -138,8 +151,11 @@ impl Recorder {
     /// # Errors
     /// Those of the kernel.
     pub fn stop(&mut self) -> io::Result<()> {
-        match &self.source {
-            Source::Instance(instance) => instance.record(false),
+        match &mut self.source {
+            Source::Instance(instance) => {
+                self.meddling = self.meddling.max(instance.meddling()?);
+                instance.record(false)
+            }
             Source::Rings(rings) => rings.disable(),
         }
     }
@@ -177,7 +193,13 @@ impl Recorder {
             Source::Instance(instance) => {
                 instance.drain(&mut each)?;
                 // What is overwritten while the other rings are read is told the next time.
-                if counts { instance.lost()? } else { 0 }
+                if counts {
+                    self.meddling = self.meddling.max(instance.meddling()?);
+                    // How many are missing is known of none but those that were read.
+                    instance.lost()?.max(u64::from(self.meddling.is_some()))
+                } else {
+                    0
+                }
             }
             Source::Rings(rings) => {
                 // Counted before: all of these are in the rings by now, or nowhere.
@@ -196,6 +218,12 @@ impl Recorder {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// What somebody else has done to it, as far as it was counted, the worst of it when it is more.
+    #[must_use]
+    pub fn meddling(&self) -> Option<Meddling> {
+        self.meddling
     }
 
     /// Follows a processor that came online, from the moment when it did. False where its ring would have had to be there before.

@@ -38,6 +38,8 @@ pub fn trials() -> Vec<Trial> {
             &[FathomBinary, LoopDevices, Capability::Zram],
             two_at_once,
         ),
+        kernel_test("capture_says_who_meddled", &needs, says_who_meddled),
+        kernel_test("watch_goes_on_when_tracing_is_off", &needs, watches_on),
         kernel_test("capture_leaves_no_instance", &needs, leaves_nothing),
         kernel_test(
             "capture_removes_instances_of_the_dead_alone",
@@ -266,6 +268,78 @@ fn recording(sandbox: &Sandbox, instances: &Instances, device: &LoopDevice, trac
     let kept = Kept(command.spawn().unwrap());
     wait_until("it records", || instances.records(kept.0.id()));
     kept
+}
+
+/// What others take out of it, or switch off in it, is missing: it is no good capture, and says why.
+fn says_who_meddled() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let instances = Instances::new();
+    let read = reads_of(&device, 500);
+    let shell = |script: &str| Command::new("sh").args(["-c", script]).status().unwrap();
+    for (number, (script, cause)) in [
+        ("true", None),
+        ("timeout 1 cat $I/trace_pipe > /dev/null", Some("read events out of")),
+        ("echo > $I/trace", Some("cleared")),
+        ("echo 0 > $I/tracing_on", Some("switched")),
+        ("echo 0 > $I/events/block/block_rq_complete/enable", Some("switched")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let trace = sandbox.dir().join(number.to_string());
+        let words = ["--json", "capture", p(device.path()), "--time=10m", "-o", p(&trace)];
+        let mut command = sandbox.command(&words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let running = Running::of(command.spawn().unwrap());
+        wait_until("it records", || instances.records(running.pid()));
+        assert!(shell(&read).success());
+        // What came is taken each tenth of a second.
+        std::thread::sleep(Duration::from_millis(500));
+        let [name] = &instances.of(running.pid())[..] else { panic!("no instance") };
+        let dir = format!("/proc/{}/fd/{}/{name}", std::process::id(), instances.dir.as_raw_fd());
+        let script = script.replace("$I", &dir);
+        let more = format!("{read}; sleep 0.1; {read}; sleep 0.1; {read}");
+        let load = Command::new("sh").args(["-c", &more]).spawn().unwrap();
+        shell(&script);
+        assert!(Kept(load).0.wait().unwrap().success());
+        running.signal("TERM");
+        let done = running.finish();
+        let Some(cause) = cause else {
+            done.has_not("capture-meddled");
+            continue;
+        };
+        let found = done.finding("capture-meddled");
+        assert_eq!(found["severity"], "doubtful", "{found}");
+        assert!(found["summary"].to_string().contains(cause), "{found}");
+        assert_ne!(done.result()["capture"]["faults"]["lost"], 0);
+    }
+}
+
+/// The columns of an interval whose tracing was switched off are missing; the next has its own.
+fn watches_on() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let instances = Instances::new();
+    let words = ["watch", p(device.path()), "--latency", "--interval=200ms", "--plain"];
+    let mut command = sandbox.command(&words);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let watch = Kept(command.spawn().unwrap());
+    let pid = watch.0.id();
+    let recording = || {
+        let names = instances.of(pid);
+        names.into_iter().find(|name| {
+            let text = fs::read_to_string(instances.path(name).join("tracing_on"));
+            text.is_ok_and(|text| text.trim() == "1")
+        })
+    };
+    wait_until("it records", || recording().is_some());
+    // A new one is on until it is prepared.
+    std::thread::sleep(Duration::from_millis(500));
+    let first = recording().unwrap();
+    fs::write(instances.path(&first).join("tracing_on"), "0").unwrap();
+    wait_until("another records", || recording().is_some_and(|name| name != first));
+    wait_until("the first is gone", || instances.of(pid).len() == 1);
 }
 
 /// Killed, alone or with its group, or asked to end: in all cases nothing is left.

@@ -17,6 +17,7 @@ use fathom_observe::trace::open::Source;
 use fathom_sys::child::{self, Ended, Output as ProgramOutput, Program};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::tracing::Meddling;
 use fathom_sys::{clock, program_marks, threads};
 use std::ffi::OsString;
 use std::fs::File;
@@ -56,6 +57,8 @@ struct Over {
     started_unix_ns: i64,
     rounds: Rounds,
     late: u64,
+    /// What somebody else did to what is recorded.
+    meddling: Option<Meddling>,
     /// What became of the device.
     device: Now,
     /// Why the trace could not be written any more.
@@ -137,6 +140,7 @@ pub fn take(
     let mut taken = characterise(output, wish, &over)?;
     taken.record.stacks = standing::again(wish.root, stacks);
     taken.findings.extend(without_instance.map(|why| by_perf_rings(&why)));
+    taken.findings.extend(over.meddling.map(meddled));
     Ok(taken)
 }
 
@@ -215,9 +219,17 @@ fn record(
         // What has been written by now is a trace all the same.
         Err(error) => (totals, Some(error)),
     };
-    let (cpu_ns, late) = (cpu.user_ns + cpu.system_ns, capture.late());
-    let device = presence.now;
-    Ok(Over { totals, window_ns, cpu_ns, started_unix_ns, rounds: done, late, device, broken })
+    Ok(Over {
+        totals,
+        window_ns,
+        cpu_ns: cpu.user_ns + cpu.system_ns,
+        started_unix_ns,
+        rounds: done,
+        late: capture.late(),
+        meddling: capture.meddling(),
+        device: presence.now,
+        broken,
+    })
 }
 
 /// Switches the tracepoints off, and writes the rest.
@@ -416,6 +428,22 @@ fn device_went(wish: &Wish<'_>, over: &Over) -> Option<Finding> {
         ),
         _ => finding.advise("look at dmesg, and capture again when it stays"),
     })
+}
+
+/// Events are missing, and nobody knows which.
+fn meddled(by: Meddling) -> Finding {
+    let how = match by {
+        Meddling::Read => "read events out of the capture's trace instance",
+        Meddling::Cleared => "cleared the capture's trace instance",
+        Meddling::SwitchedOff => "switched the capture's trace instance, or tracepoints of it, off",
+    };
+    let text = format!(
+        "somebody else {how}: requests are missing, and rates, latencies and how many were in flight are not those of the device"
+    );
+    Finding::new("capture-meddled", Severity::Doubtful, text).advise(
+        "capture again, and leave trace instances alone whose names begin with fathom- (scripts that walk /sys/kernel/tracing/instances, \
+         trace-cmd reset -a)",
+    )
 }
 
 /// The other way is taken where it has to be.
