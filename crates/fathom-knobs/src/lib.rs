@@ -16,6 +16,7 @@ pub mod knob;
 pub mod legal;
 mod mounted;
 mod names;
+mod oldest;
 mod own;
 pub mod persist;
 mod resolve;

@@ -3,9 +3,10 @@
 use super::*;
 use crate::scope::{ScopeDevice, ScopeMount};
 use crate::{Undo, apply, drift, find, read, read_only_at, undo};
-use fathom_guard::changes::ChangeLog;
+use fathom_guard::changes::{ChangeLog, Entry};
 use fathom_guard::faults::Faults;
 use fathom_model::change::Change;
+use fathom_model::change::knob::KnobValue;
 use fathom_testkit::Tree;
 use std::path::Path;
 
@@ -413,6 +414,72 @@ fn what_went_with_the_file_of_a_loop_device_is_no_change_of_somebodys() {
     assert!(matches!(&gone, Undo::Gone(what) if what.contains("read_ahead_kb went")), "{gone:?}");
     assert_eq!(root.text(format!("{DIR}/queue/nr_requests")).unwrap(), "128");
     assert!(log.pending().is_empty());
+}
+
+/// Somebody changes a setting again and again while fathom sets it in between: what was before all that is put back, and nothing that passed.
+#[test]
+fn a_setting_that_is_changed_again_and_again_has_one_value_before() {
+    const FILE: &str = "sys/devices/virtual/block/loop9/queue/nr_requests";
+    let tree = Tree::of_text(
+        "[sys/devices/virtual/block/loop9]
+         dev = 7:9
+         size = 131072
+         loop/backing_file = /images/disk
+         queue/scheduler = [none] mq-deadline
+         queue/nr_requests = 128
+         queue/read_ahead_kb = 128
+         mq/0/nr_tags = 128",
+    );
+    let (root, dir) = (tree.root(), tempfile::tempdir().unwrap());
+    let mut log =
+        ChangeLog::create(&fathom_sys::sysroot::SysRoot::live(), dir.path(), "r", Faults::none())
+            .unwrap();
+    let devices = [device("loop9", "/images/disk", false)];
+    let scope = Scope { devices: &devices, mounts: &[], own: &[] };
+    let set = |log: &mut ChangeLog, ids: &[(&str, &str)], theirs: &str| {
+        let settings = resolve(&root, &scope, &knobs(ids)).unwrap();
+        apply(&root, log, &settings, &[]).unwrap();
+        tree.put(FILE, theirs);
+    };
+    let undo_all = |log: &mut ChangeLog, force: bool| {
+        for entry in log.pending() {
+            let Change::Knobs(change) = log.entry(entry.step).unwrap().change.clone() else {
+                panic!()
+            };
+            undo(&root, log, entry.step, &change, force);
+        }
+        let before = |entry: Entry| {
+            let Change::Knobs(change) = entry.change else { panic!() };
+            let of = |values: &[KnobValue]| {
+                let mut values = values.iter();
+                values.find(|v| v.knob == "block.nr_requests").unwrap().value.clone()
+            };
+            (of(&change.before), of(&change.left))
+        };
+        log.pending().into_iter().map(before).collect::<Vec<_>>()
+    };
+    let now = || root.text(FILE).unwrap();
+    let both = [("block.nr_requests", "100"), ("block.read_ahead_kb", "256")];
+    let kept = |left: &str| vec![("128".to_owned(), left.to_owned())];
+    for is_put_back_by_them in [true, false] {
+        set(&mut log, &[("block.nr_requests", "64")], "43");
+        assert_eq!(undo_all(&mut log, false), kept("64"));
+        // With another setting beside it, which is put back.
+        set(&mut log, &both, "54");
+        assert_eq!(undo_all(&mut log, false), kept("100"));
+        // What fathom had left first is somebody's by now.
+        set(&mut log, &[("block.nr_requests", "80")], "64");
+        assert_eq!((undo_all(&mut log, false), now()), (kept("80"), "64".to_owned()));
+        if is_put_back_by_them {
+            tree.put(FILE, "128");
+        }
+        assert_eq!((undo_all(&mut log, !is_put_back_by_them), now()), (vec![], "128".to_owned()));
+    }
+    // As a kill between the two left it: both are there.
+    set(&mut log, &[("block.nr_requests", "64")], "43");
+    undo_all(&mut log, false);
+    set(&mut log, &[("block.nr_requests", "100")], "128");
+    assert_eq!((undo_all(&mut log, false), now()), (vec![], "128".to_owned()));
 }
 
 /// In a container `/sys` is often read-only: that can be said before anything is done.

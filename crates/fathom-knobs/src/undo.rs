@@ -4,6 +4,7 @@ use crate::apply::{SCHEDULER, follows_scheduler};
 use crate::knob::Home;
 use crate::legal::matches;
 use crate::names;
+use crate::oldest;
 use crate::own;
 use crate::settle;
 use crate::site::{Site, device_at, device_of};
@@ -25,7 +26,8 @@ pub enum Undo {
     Restored,
     /// It was as before already; noted.
     AlreadyBack,
-    /// Some of it was set by somebody else since. Everything else is back; the change stays in the journal.
+    /// Some of it was set by somebody else since. Everything else is back; it stays in the journal, with what the oldest change of it
+    /// found: this change is struck where that is not its own.
     ChangedBySomebody {
         /// What.
         foreign: Vec<Foreign>,
@@ -102,6 +104,10 @@ pub fn undo(
         Some(own) => undo_own(root, log, own, change, force),
         None => undo_at(root, log, step, change, force),
     };
+    if let Undo::ChangedBySomebody { foreign } = &outcome {
+        // Where that cannot be noted, it stays as it was noted.
+        oldest::leave_to_older(log, step, foreign).ok();
+    }
     if !outcome.is_done() {
         return outcome;
     }
@@ -390,7 +396,7 @@ fn foreign(root: &SysRoot, site: &Site, before: &[KnobValue], change: &KnobChang
 }
 
 /// True for what somebody else has set since, and what came with their scheduler.
-fn stays(foreign: &[Foreign], id: &str) -> bool {
+pub fn stays(foreign: &[Foreign], id: &str) -> bool {
     let is_foreign = |id: &str| foreign.iter().any(|foreign| foreign.knob == id);
     is_foreign(id) || (is_foreign(SCHEDULER) && follows_scheduler(id))
 }

@@ -3,7 +3,7 @@
 use crate::experiment::machine;
 use fathom_base::order::Order;
 use fathom_guard::FileRefusal;
-use fathom_guard::changes::{self, ChangeLog, Entry, Step};
+use fathom_guard::changes::{self, ChangeLog, Entry, State, Step};
 use fathom_guard::faults::Faults;
 use fathom_guard::journal::{self, Owner};
 use fathom_knobs::Undo as KnobUndo;
@@ -188,8 +188,20 @@ pub fn restore_log(
     note: &mut dyn FnMut(&str),
 ) -> Vec<Report> {
     let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.boot_id());
-    let pending = log.pending();
-    pending.iter().map(|entry| restore_entry(root, log, entry, force, is_same_boot, note)).collect()
+    let mut reports = Vec::new();
+    for entry in log.pending() {
+        let report = restore_entry(root, log, &entry, force, is_same_boot, note);
+        if !is_told_by_older(log, &entry, &report) {
+            reports.push(report);
+        }
+    }
+    reports
+}
+
+/// True for settings that somebody else has changed and of which an older change is still to be taken back, which is the one to be told of.
+fn is_told_by_older(log: &ChangeLog, entry: &Entry, report: &Report) -> bool {
+    let is_foreign = matches!(report.outcome, Outcome::ChangedBySomebody(_));
+    is_foreign && log.entry(entry.step).is_some_and(|entry| entry.state == State::Undone)
 }
 
 /// Puts one change back.
@@ -202,6 +214,8 @@ pub(crate) fn restore_entry(
     note: &mut dyn FnMut(&str),
 ) -> Report {
     let step = entry.step;
+    // A later change of the same settings may have left something to this one.
+    let entry = log.entry(step).unwrap_or(entry).clone();
     let outcome = match &entry.change {
         Change::Knobs(change) => {
             let undo = fathom_knobs::undo(root, log, step, change, force);
@@ -270,6 +284,9 @@ pub fn restore_dead(
         let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.boot_id());
         for entry in log.pending().iter().filter(|entry| which(&entry.change)) {
             let mut report = restore_entry(root, log, entry, force, is_same_boot, note);
+            if is_told_by_older(log, entry, &report) {
+                continue;
+            }
             if may_forget {
                 report.outcome = report.outcome.forgotten(log, entry.step);
             }

@@ -351,6 +351,12 @@ fn drift() {
     let done = meddled(&sandbox, &fs, always, own, usize::MAX);
     let void: Vec<Option<bool>> = done.records().iter().map(is_drift).collect();
     assert_eq!(void, [Some(true); 3], "{done:?}");
+    // As often as it happened, one value was before: when they put that back, nothing is left.
+    let pending = sandbox.json(&["restore", "--list"], &[0]).result()["pending"].clone();
+    assert_eq!(pending.as_array().map(Vec::len), Some(1), "{pending}");
+    fs::write(queue(fs.device(), "read_ahead_kb"), "128").unwrap();
+    let back = sandbox.run(&["restore"]);
+    assert_eq!(back.code, 0, "{back:?}");
     forced();
     // Cells that do not set it would be measured with theirs.
     let other = "[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 3\n";
