@@ -29,7 +29,7 @@ pub enum Life {
     Alive,
     /// It has ended, or the machine was booted since.
     Dead,
-    /// It belongs to another machine or to another process namespace: nothing can be said.
+    /// It belongs to another machine or to another process or time namespace: nothing can be said.
     Unknown,
 }
 
@@ -58,10 +58,11 @@ impl ProcessIdentity {
         if self.pid_namespace != pid_namespace(root) {
             return Life::Unknown;
         }
-        if start_time_ticks(root, self.pid) == Some(self.start_time_ticks) {
-            Life::Alive
-        } else {
-            Life::Dead
+        match start_time_ticks(root, self.pid) {
+            Some(ticks) if ticks == self.start_time_ticks => Life::Alive,
+            // Each time namespace has a beginning of its own from which that is counted.
+            Some(_) if has_other_time(root, self.pid) => Life::Unknown,
+            _ => Life::Dead,
         }
     }
 }
@@ -238,6 +239,12 @@ pub fn namespace(root: &SysRoot, kind: &str) -> String {
     link.map(|link| link.display().to_string()).unwrap_or_default()
 }
 
+/// True when a process is known to be in another time namespace than this one.
+fn has_other_time(root: &SysRoot, pid: u32) -> bool {
+    let link = root.link(Path::new(&format!("proc/{pid}/ns/time")));
+    link.is_some_and(|link| link.as_os_str() != namespace(root, "time").as_str())
+}
+
 /// Device and inode of the root directory of this process, which no other directory of this boot has.
 #[must_use]
 pub fn root_directory(root: &SysRoot) -> String {
@@ -307,6 +314,38 @@ mod tests {
         assert_eq!(renamed.life(&root), Life::Dead);
         let inside = ProcessIdentity { pid_namespace: "pid:[1]".to_owned(), ..me };
         assert_eq!(inside.life(&root), Life::Unknown);
+    }
+
+    /// Its ticks are counted from another beginning, so that they tell nothing.
+    #[test]
+    fn a_process_with_a_time_of_its_own_is_not_taken_for_dead() {
+        let root = SysRoot::live();
+        let mut command = Command::new("unshare");
+        let Ok(mut child) =
+            command.args(["--time", "--fork", "--kill-child", "sleep", "100"]).spawn()
+        else {
+            return;
+        };
+        let started = std::time::Instant::now();
+        let inside = loop {
+            let path = format!("proc/{0}/task/{0}/children", child.id());
+            let pid = root.text(path).and_then(|pid| pid.trim().parse::<u32>().ok());
+            // Only root can make one, where the kernel has them.
+            if pid.is_some() || child.try_wait().unwrap().is_some() {
+                break pid;
+            }
+            assert!(started.elapsed().as_secs() < 20, "nothing is started");
+        };
+        if let Some(pid) = inside {
+            let own = ProcessIdentity::current(&root).unwrap();
+            let ticks = start_time_ticks(&root, pid).unwrap();
+            let seen = |start_time_ticks| {
+                ProcessIdentity { pid, start_time_ticks, ..own.clone() }.life(&root)
+            };
+            assert_eq!([seen(ticks), seen(ticks - 1)], [Life::Alive, Life::Unknown]);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

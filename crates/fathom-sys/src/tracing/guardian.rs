@@ -58,16 +58,17 @@ impl Drop for Guardian {
     }
 }
 
-/// Switches an instance off, and removes it; again while somebody has files of it open. True when it is gone.
+/// Removes an instance; while somebody has files of it open it is switched off, and that is tried again. True when it is gone.
 pub(super) fn remove(instances: BorrowedFd<'_>, name: &CStr, switch: &CStr, tries: u32) -> bool {
     use rustix::fs::{Mode, OFlags, openat, unlinkat};
-    if let Ok(file) = openat(instances, switch, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
-        let _ = rustix::io::write(file.as_fd(), b"0");
-    }
-    for _ in 0..tries {
+    for number in 0..tries {
         match unlinkat(instances, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => return true,
             Err(_) => {}
+        }
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        if let (0, Ok(file)) = (number, openat(instances, switch, flags, Mode::empty())) {
+            let _ = rustix::io::write(file.as_fd(), b"0");
         }
         let time = libc::timespec { tv_sec: 0, tv_nsec: TRY_NS };
         // SAFETY: the pointer is to a valid time; the other may be null.
