@@ -8,8 +8,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// Streams that are followed at once: as many as a busy file server has.
+/// Streams of a class that are followed at once: as many as a busy file server has.
 const STREAMS: usize = 64;
+/// So many that have not gone on yet leave the others alone when another begins, since most of them are requests at random.
+const NEW_STREAMS: usize = 16;
 /// What is used of the device is told in up to so many parts.
 const PARTS: u64 = 1024;
 /// Parts in which any request begins, while they are counted.
@@ -29,15 +31,17 @@ pub(super) const NEAR_SECTORS: u64 = 128;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Stream {
-    /// Where its next request would begin; class and sector.
-    next: (u8, u64),
+    /// The sector where its next request would begin.
+    next: u64,
+    goes_on: bool,
     run_sectors: u64,
     used: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Places {
-    streams: Vec<Stream>,
+    /// By class.
+    streams: BTreeMap<u8, Vec<Stream>>,
     last: Option<(u8, u64)>,
     /// End of the last request that the driver got.
     head: Option<u64>,
@@ -200,7 +204,7 @@ pub(super) fn cover(areas: &[(u64, u64)], shift_min: u32, most: u64) -> (u32, Ve
 impl Places {
     pub(super) fn new() -> Self {
         Self {
-            streams: Vec::with_capacity(STREAMS),
+            streams: BTreeMap::new(),
             last: None,
             head: None,
             record: CapturePlaces::default(),
@@ -232,15 +236,21 @@ impl Places {
 
     fn follow(&mut self, here: (u8, u64), next: (u8, u64), sectors: u64) -> bool {
         let used = self.record.count;
-        if let Some(stream) = self.streams.iter_mut().find(|stream| stream.next == here) {
+        let streams = self.streams.entry(here.0).or_default();
+        if let Some(stream) = streams.iter_mut().find(|stream| stream.next == here.1) {
             self.record.follow_any += 1;
-            *stream = Stream { next, run_sectors: stream.run_sectors + sectors, used };
+            let run_sectors = stream.run_sectors + sectors;
+            *stream = Stream { next: next.1, goes_on: true, run_sectors, used };
             return true;
         }
-        let new = Stream { next, run_sectors: sectors, used };
-        if self.streams.len() < STREAMS {
-            self.streams.push(new);
-        } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.used) {
+        let new = Stream { next: next.1, goes_on: false, run_sectors: sectors, used };
+        if streams.len() < STREAMS {
+            streams.push(new);
+            return false;
+        }
+        let goes_on = streams.iter().filter(|stream| !stream.goes_on).count() < NEW_STREAMS;
+        let ended = streams.iter_mut().filter(|stream| stream.goes_on == goes_on);
+        if let Some(oldest) = ended.min_by_key(|stream| stream.used) {
             self.run.record(oldest.run_sectors * SECTOR_BYTES);
             *oldest = new;
         }
@@ -265,7 +275,7 @@ impl Places {
     }
 
     pub(super) fn finish(mut self) -> CapturePlaces {
-        for stream in &self.streams {
+        for stream in self.streams.values().flatten() {
             self.run.record(stream.run_sectors * SECTOR_BYTES);
         }
         let mut record = self.record;

@@ -384,6 +384,23 @@ fn sizes_of_streams_are_counted_apart() {
     assert_eq!((read.all_follow_sizes.count(), read.all_follow_sizes.sum()), (99, 99 * 65_536));
 }
 
+/// Two streams, each with hundreds of requests at random between two of its own, after more streams than there is room for. That of the
+/// class of these is known from its second request on, which comes soon.
+#[test]
+fn a_stream_is_seen_among_many_requests_at_random() {
+    let random = |number: u64| (Class::Read, (1 << 32) + number * 7919 * 8, 8);
+    let old = (1..81).flat_map(|number| [number << 20, (number << 20) + 8]);
+    let mut requests: Vec<_> = old.map(|sector| (Class::Read, sector, 8)).collect();
+    for number in 0..50 {
+        requests.extend([(Class::Write, number * 2048, 2048), (Class::Read, number * 128, 128)]);
+        let between = if number == 0 { 5 } else { 200 };
+        requests.extend((0..between).map(|each| random(number * 200 + each)));
+    }
+    let record = study(&serial(&requests), 0);
+    let follow = |class| record.class(class).map(|class| class.follow);
+    assert_eq!((follow("write"), follow("read")), (Some(49), Some(80 + 49)));
+}
+
 /// A database of 1 GiB at 3 TiB of a disk of 4 TiB, half of its requests in a tenth of it.
 #[test]
 fn what_is_used_of_a_large_device_is_seen_in_its_own_size() {
