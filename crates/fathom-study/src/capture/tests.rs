@@ -162,6 +162,18 @@ fn streams_have_jobs_of_their_own() {
     assert!(workload_file(&CaptureRecord::default(), "t").is_none());
 }
 
+/// A backup beside a database: few requests, and most of the bytes.
+#[test]
+fn a_stream_of_few_large_requests_has_a_job_of_its_own() {
+    let reads = class("read", 9900, 0, &[(4096, 9900)]);
+    let mut writes = class("write", 100, 99, &[(1 << 20, 100)]);
+    let streams = class("write", 99, 0, &[(1 << 20, 99)]);
+    (writes.follow_sizes, writes.all_follow_sizes) = (streams.sizes, streams.all_sizes);
+    let jobs = twin(&capture(vec![reads, writes], vec![0, 100]));
+    let found: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.access)).collect();
+    assert_eq!(found, [("random", Access::Random), ("seqwrite", Access::Sequential)]);
+}
+
 /// A database at random beside a log: each job has the sizes of its own requests.
 #[test]
 fn sizes_of_streams_are_not_those_at_random() {

@@ -6,7 +6,7 @@ use fathom_model::capture::{CaptureClass, CaptureInterval, CapturePlaces, Captur
 use fathom_model::workload::{Extent, Workload};
 use std::fmt::Write;
 
-/// A part of the load below this share of all requests has no job of its own.
+/// A part of the load below this share of all requests, and of all bytes, has no job of its own.
 const JOB_SHARE_MIN: f64 = 0.05;
 /// Places for requests of an open loop where nobody knows how many were in flight.
 const DEPTH_UNKNOWN: u64 = 128;
@@ -155,8 +155,14 @@ fn jobs(capture: &CaptureRecord) -> Vec<Twin<'_>> {
     let of = |word| capture.class(word).filter(|class| class.bytes > 0);
     let (read, write) = (of("read"), of("write"));
     let all: u64 = [read, write].iter().flatten().map(|class| class.count).sum();
+    let all_bytes: u64 = [read, write].iter().flatten().map(|class| class.bytes).sum();
+    // Few large requests may be most of what is moved.
+    let counts = |requests: u64, bytes: u128| {
+        let is_much = |part: f64, all: u64| part > 0.0 && part >= JOB_SHARE_MIN * all as f64;
+        is_much(requests as f64, all) || is_much(bytes as f64, all_bytes)
+    };
     let apart = |class: &CaptureClass| {
-        if class.follow as f64 >= JOB_SHARE_MIN * all as f64 { class.follow } else { 0 }
+        if counts(class.follow, class.all_follow_sizes.sum()) { class.follow } else { 0 }
     };
     let (seq_reads, seq_writes) = (read.map_or(0, apart), write.map_or(0, apart));
     let share = |count: u64| count as f64 / all.max(1) as f64;
