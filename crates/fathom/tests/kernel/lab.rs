@@ -288,13 +288,13 @@ fn queue(device: &LoopDevice, name: &str) -> PathBuf {
     Path::new("/sys/block").join(device.name()).join("queue").join(name)
 }
 
-/// A thread sets the read-ahead while a cell is measured that is known by a setting, as often as it is told to.
+/// A thread sets the read-ahead while a cell is measured that is known by a setting, to one value after the other.
 fn meddled(
     sandbox: &Sandbox,
     fs: &MountedFs,
     text: &str,
     (name, value): (&str, &'static str),
-    times: usize,
+    theirs: Vec<&'static str>,
 ) -> Done {
     let file = plan(sandbox, "drift", &format!("{READ}{text}").replace("80ms", "500ms"));
     let over = Arc::new(AtomicBool::new(false));
@@ -302,15 +302,16 @@ fn meddled(
         let (over, mark) = (over.clone(), queue(fs.device(), name));
         let ahead = queue(fs.device(), "read_ahead_kb");
         move || {
-            let mut left = times;
-            while left > 0 && !over.load(Ordering::Relaxed) {
+            for theirs in theirs {
                 // Only what the experiment has set: not what it puts back at the end.
-                if fs::read_to_string(&mark).unwrap().trim() == value {
-                    thread::sleep(Duration::from_millis(20));
-                    fs::write(&ahead, "512").unwrap();
-                    left -= 1;
+                while fs::read_to_string(&mark).unwrap().trim() != value {
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    thread::sleep(Duration::from_millis(2));
                 }
-                thread::sleep(Duration::from_millis(2));
+                thread::sleep(Duration::from_millis(20));
+                fs::write(&ahead, theirs).unwrap();
             }
         }
     });
@@ -330,6 +331,7 @@ fn drift() {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
     let before = machine(&sandbox, &[fs.device()]);
+    let ahead = fs::read_to_string(queue(fs.device(), "read_ahead_kb")).unwrap();
     let is_drift = |record: &Value| {
         let void = record["cell"]["void"].as_str()?;
         Some(void.contains("block.read_ahead_kb") && void.contains("was set to 256 and is 512"))
@@ -341,26 +343,32 @@ fn drift() {
     };
     let once = "[factors]\nblock.read_ahead_kb = [64, 256]\n[design]\nblocks = 3\n";
     let own = ("read_ahead_kb", "256");
-    let done = meddled(&sandbox, &fs, once, own, 1);
+    let done = meddled(&sandbox, &fs, once, own, vec!["512"]);
     let records = done.records();
     let void: Vec<bool> = records.iter().filter_map(is_drift).collect();
     assert_eq!((records.len(), void), (6, vec![true]), "{done:?}");
     assert_eq!(done.result()["ended"], "complete");
     forced();
     let always = "[knobs]\nblock.read_ahead_kb = 256\n[design]\nblocks = 9\n";
-    let done = meddled(&sandbox, &fs, always, own, usize::MAX);
+    let done = meddled(&sandbox, &fs, always, own, vec!["512"; 99]);
     let void: Vec<Option<bool>> = done.records().iter().map(is_drift).collect();
     assert_eq!(void, [Some(true); 3], "{done:?}");
-    // As often as it happened, one value was before: when they put that back, nothing is left.
-    let pending = sandbox.json(&["restore", "--list"], &[0]).result()["pending"].clone();
-    assert_eq!(pending.as_array().map(Vec::len), Some(1), "{pending}");
-    fs::write(queue(fs.device(), "read_ahead_kb"), "128").unwrap();
-    let back = sandbox.run(&["restore"]);
-    assert_eq!(back.code, 0, "{back:?}");
     forced();
+    // However often it happens, one value was before: that one is written by force, and when they put it back, nothing is left.
+    for is_forced in [true, false] {
+        meddled(&sandbox, &fs, once, own, vec!["768", "512"]);
+        let pending = sandbox.json(&["restore", "--list"], &[0]).result()["pending"].clone();
+        assert_eq!(pending.as_array().map(Vec::len), Some(1), "{pending}");
+        if !is_forced {
+            fs::write(queue(fs.device(), "read_ahead_kb"), &ahead).unwrap();
+            let back = sandbox.run(&["restore"]);
+            assert_eq!(back.code, 0, "{back:?}");
+        }
+        forced();
+    }
     // Cells that do not set it would be measured with theirs.
     let other = "[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 3\n";
-    let done = meddled(&sandbox, &fs, other, ("nr_requests", "32"), 1);
+    let done = meddled(&sandbox, &fs, other, ("nr_requests", "32"), vec!["512"]);
     let records = done.records();
     let void: Vec<&str> = records.iter().filter_map(|r| r["cell"]["void"].as_str()).collect();
     let is_named = |void: &&str| void.contains("does not set: it is 512 now");
