@@ -171,6 +171,10 @@ impl<'a> Undoing<'a> {
         match file_at::find(self.root, path, at, self.is_same_boot()) {
             Found::At(path) => Ok(path),
             Found::Nothing => Err(Undo::AlreadyBack),
+            Found::Unknown if at.is_some_and(|at| self.is_seen_in_store(at)) => {
+                let named = at.and_then(|at| self.in_store(&|path| file_at::is_at(path, at)));
+                named.ok_or(Undo::AlreadyBack)
+            }
             Found::Unknown => Err(Undo::NotHere(match at {
                 Some(FileAt { device, inside: Some(inside), .. }) => {
                     format!("it was {} on filesystem {device}", inside.display())
@@ -178,6 +182,16 @@ impl<'a> Undoing<'a> {
                 _ => "nothing else is known of it".to_owned(),
             })),
         }
+    }
+
+    /// True for a place in the state directory: it is seen, as the journal is, whatever number its filesystem has.
+    fn is_seen_in_store(&self, at: &FileAt) -> bool {
+        let store = self.store().filter(|_| self.is_same_boot());
+        let seen = store.and_then(|store| file_at::note(self.root, store));
+        seen.is_some_and(|store| {
+            let inside = store.inside.as_ref().zip(at.inside.as_ref());
+            store.device == at.device && inside.is_some_and(|(store, at)| at.starts_with(store))
+        })
     }
 
     /// What lies in the state directory, in which it was made, or in a directory there: these may have other names by now.
