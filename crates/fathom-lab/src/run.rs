@@ -8,7 +8,7 @@ use crate::trial::{KeepRecord, Trial, check_buffers, check_overlap, check_start,
 use crate::verify;
 use fathom_base::units::format_duration;
 use fathom_load::limits;
-use fathom_load::plan::range_bytes_min;
+use fathom_load::plan::{check_clearing, range_bytes_min};
 use fathom_model::array::{self, ArraySizes};
 use fathom_model::builtin;
 use fathom_model::event::Event;
@@ -16,6 +16,7 @@ use fathom_model::keys;
 use fathom_model::record::{Ending, Record, TargetKind};
 use fathom_model::workload::{Access, EngineKind, Job, Workload};
 use fathom_study::rounds;
+use fathom_sys::blkdev;
 use fathom_sys::io::{self as sys_io, OpenMode};
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
@@ -349,6 +350,11 @@ fn check_devices(options: &RunOptions) -> Result<(), LabError> {
         // What cannot be opened is refused with its reason when it is claimed.
         if let Ok(device) = sys_io::open_existing(path, OpenMode::default()) {
             fathom_load::check_early(job, &device, &beside)?;
+            let block_bytes = blkdev::logical_block_size_bytes(&device).map_or(1, u64::from);
+            check_clearing(job, block_bytes).map_err(|source| {
+                let (job, target) = (job.name.clone(), path.display().to_string());
+                LabError::Plan { job, target, source }
+            })?;
         }
     }
     Ok(())
