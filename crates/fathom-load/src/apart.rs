@@ -14,6 +14,7 @@ use fathom_sys::fork::Fork;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::threads::{CpuUse, process_cpu};
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -46,7 +47,8 @@ enum Word {
 
 #[derive(Serialize, Deserialize)]
 struct PartOutcome {
-    jobs: Vec<JobRecord>,
+    /// The list of their records.
+    jobs: Box<RawValue>,
     started_unix_ns: i64,
     window_ns: u64,
     held_up_ns: u64,
@@ -235,15 +237,18 @@ fn part_outcome(
     let start = Start { warmup_ns, window_ns: &window };
     match run::run_at(setups, &control, &mut observer, &start) {
         Err(error) => Word::Refused(error.to_string()),
-        Ok(outcome) => Word::Done(Box::new(PartOutcome {
-            jobs: outcome.jobs,
-            started_unix_ns: outcome.started_unix_ns,
-            window_ns: outcome.window_ns,
-            held_up_ns: outcome.held_up_ns,
-            interrupted: outcome.interrupted,
-            failure: outcome.failure,
-            cpu: CpuTime { user_ns: observer.cpu.user_ns, system_ns: observer.cpu.system_ns },
-        })),
+        Ok(outcome) => match to_raw_value(&outcome.jobs) {
+            Err(error) => Word::Refused(error.to_string()),
+            Ok(jobs) => Word::Done(Box::new(PartOutcome {
+                jobs,
+                started_unix_ns: outcome.started_unix_ns,
+                window_ns: outcome.window_ns,
+                held_up_ns: outcome.held_up_ns,
+                interrupted: outcome.interrupted,
+                failure: outcome.failure,
+                cpu: CpuTime { user_ns: observer.cpu.user_ns, system_ns: observer.cpu.system_ns },
+            })),
+        },
     }
 }
 
@@ -284,6 +289,7 @@ struct State {
     tick: Option<Tick>,
     bytes_total: u64,
     outcome: Option<Box<PartOutcome>>,
+    jobs: Vec<JobRecord>,
 }
 
 /// Why nothing came out.
@@ -398,6 +404,8 @@ impl Run<'_> {
                 part.tick = Some(tick);
             }
             Some(Word::Done(outcome)) => {
+                part.jobs =
+                    JobRecord::list_from_json(outcome.jobs.get()).map_err(|_| Lost::Gone(index))?;
                 (part.has_ended, part.tick) = (true, None);
                 part.outcome = Some(outcome);
             }
@@ -441,9 +449,9 @@ fn whole(parts: &[Part<'_>], states: Vec<State>, jobs: usize, is_stopped: bool) 
         books: Vec::new(),
         apart_cpu: CpuTime::default(),
     };
-    let outcomes = states.into_iter().filter_map(|state| state.outcome);
-    for (part, outcome) in parts.iter().zip(outcomes) {
-        for (index, record) in part.jobs.iter().zip(outcome.jobs) {
+    let outcomes = states.into_iter().filter_map(|state| Some((state.outcome?, state.jobs)));
+    for (part, (outcome, jobs)) in parts.iter().zip(outcomes) {
+        for (index, record) in part.jobs.iter().zip(jobs) {
             in_order[*index] = Some(record);
         }
         sum.started_unix_ns = sum.started_unix_ns.min(outcome.started_unix_ns);

@@ -134,7 +134,8 @@ fn they_run_at_the_same_time_and_a_stop_ends_all() {
     let end_it = move || {
         let stop = stopper.clone();
         std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(400));
+            // Long beside what a start of a process takes on a busy machine.
+            std::thread::sleep(Duration::from_secs(3));
             stop.set(15);
         });
     };

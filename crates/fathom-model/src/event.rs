@@ -32,7 +32,8 @@ pub struct DeviceNow {
     pub written_bytes_per_s: f64,
 }
 
-/// What happens, in the order in which it happens.
+/// What happens, in the order in which it happens. What carries whole jobs and records is only written: whoever looks on from
+/// another process is told of them in words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Event {
@@ -42,6 +43,7 @@ pub enum Event {
         text: String,
     },
     /// What was understood of a job, before anything is written or measured.
+    #[serde(skip_deserializing)]
     JobAsked {
         /// With every setting resolved.
         job: Box<Job>,
@@ -130,6 +132,7 @@ pub enum Event {
         devices: Vec<DeviceNow>,
     },
     /// A trial has ended.
+    #[serde(skip_deserializing)]
     TrialFinished {
         /// Its outcome.
         record: Box<Record>,

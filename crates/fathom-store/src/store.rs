@@ -2,7 +2,6 @@
 
 use crate::schema::{self, FORMAT, Found};
 use crate::{StoreError, checksum, read};
-use fathom_base::json;
 use fathom_model::finding::{Finding, Verdict};
 use fathom_model::record::{Ending, Record, RunHead};
 use rusqlite::{
@@ -203,7 +202,7 @@ impl Store {
     pub fn add_trial(&mut self, run_id: &str, record: &Record) -> Result<u32, StoreError> {
         let text = self.json(record)?;
         // A figure that is not a number turns into null on the way; better to know now.
-        json::from_str::<Record>(&text).map_err(|e| StoreError::Internal {
+        Record::from_json(&text).map_err(|e| StoreError::Internal {
             path: self.path.clone(),
             detail: format!("the record '{}' would not read back: {e}", record.label),
         })?;

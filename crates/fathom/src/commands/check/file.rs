@@ -146,7 +146,7 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
         Some(newer) if newer > u64::from(SNAPSHOT_FORMAT) => Err(format!(
             "form {newer} of a newer fathom; this one reads up to {SNAPSHOT_FORMAT}: use the newer one"
         )),
-        Some(_) => json::from_str(text).map_err(|error| format!("not understood: {error}")),
+        Some(_) => Snapshot::from_json(text).map_err(|error| format!("not understood: {error}")),
     }
 }
 
