@@ -106,13 +106,17 @@ fn known_of(
     places.into_iter().flat_map(|place| shelf.about(&place))
 }
 
-fn no_place(shelf: &Shelf, error: &io::Error) -> LabError {
-    let limit = match error.raw_os_error() {
+/// Which limit an error of opening tells of.
+fn limit_of(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error() {
         Some(EMFILE) => Some("the limit of descriptors (ulimit -n)"),
         Some(ENFILE) => Some("the system's limit of open files (sysctl fs.file-max)"),
         _ => None,
-    };
-    if let Some(limit) = limit {
+    }
+}
+
+fn no_place(shelf: &Shelf, error: &io::Error) -> LabError {
+    if let Some(limit) = limit_of(error) {
         let reason = format!(
             "what must be found after a crash cannot be noted there: {error}; verify=crash takes a descriptor more for \
              each thread: raise {limit}, or use fewer threads with more depth"

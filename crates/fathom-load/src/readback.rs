@@ -18,6 +18,8 @@ const READ_BYTES: u64 = 1 << 20;
 const READERS: usize = 4;
 /// Reads begin and end on multiples of this, as direct I/O wants them on any device.
 const ALIGN_BYTES: u64 = 4096;
+/// EPERM, ENOMEM, EACCES, ENFILE, EMFILE: why this process cannot open a file, and nothing about what the storage holds.
+const SHORTAGES: [i32; 5] = [1, 12, 13, 23, 24];
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -30,7 +32,7 @@ pub struct Page<'a> {
     pub format: &'a Format,
 }
 
-/// What a stretch could not be read for.
+/// A stretch that could not be read.
 #[derive(Debug)]
 pub struct Unreadable {
     /// In which file, from 0 on.
@@ -56,6 +58,8 @@ pub struct ReadBack {
     pub unreadable_count: u64,
     /// The first of them, by file and offset.
     pub unreadable: Vec<Unreadable>,
+    /// A file that this process lacks the right or the means to open, which ended it early: it says nothing of what was written.
+    pub unopened: Option<(u32, io::Error)>,
     /// It was ended early.
     pub is_partial: bool,
 }
@@ -111,6 +115,9 @@ pub fn read_back(
                         return;
                     }
                     let read = reader.check(stretch, arena.slot_mut(0));
+                    if read.unopened.is_some() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
                     found.lock().unwrap_or_else(PoisonError::into_inner).add(read);
                     done_bytes
                         .fetch_add(stretch.end_bytes - stretch.start_bytes, Ordering::Relaxed);
@@ -176,6 +183,11 @@ impl Reader<'_> {
             self.file = None;
             match (self.open)(number) {
                 Ok(file) => self.file = Some((number, file)),
+                Err(error)
+                    if error.raw_os_error().is_some_and(|code| SHORTAGES.contains(&code)) =>
+                {
+                    return ReadBack { unopened: Some((number, error)), ..ReadBack::default() };
+                }
                 Err(error) => return stretch.unreadable(error),
             }
         }
@@ -196,6 +208,7 @@ impl ReadBack {
             self.mismatches.first.order_by_key(place_of);
             self.mismatches.first.truncate(MISMATCHES_KEPT);
         }
+        self.unopened = self.unopened.take().or(found.unopened);
         self.unreadable_count += found.unreadable_count;
         self.unreadable.extend(found.unreadable);
         self.unreadable.truncate(MISMATCHES_KEPT);

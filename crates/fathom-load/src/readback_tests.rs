@@ -83,3 +83,24 @@ fn after_a_crash_only_what_was_promised_counts_as_checked() {
     assert_eq!(outcome(&ledger, [1, 0, 3, 0, 0, 0, 0, 0], None), (2, 6, vec![BLOCK]));
     assert_eq!(outcome(&ledger, holds, Some(3 * BLOCK)), (3, 5, vec![3 * BLOCK]), "damage");
 }
+
+/// A file that may not be opened says nothing about the storage; one that is gone does.
+#[test]
+fn what_this_process_lacks_is_no_damage() {
+    let mut ledger = Ledger::new(region(), u64::MAX).unwrap();
+    let generation = ledger.issued(Change::write(0, BLOCK)).unwrap();
+    ledger.completed(generation, false);
+    let read = |code| {
+        let format = format();
+        let pages = [Page { ledger: &ledger, format: &format }];
+        read_back(&|_| Err(io::Error::from_raw_os_error(code)), &pages, &mut |_, _| true).unwrap()
+    };
+    for code in SHORTAGES {
+        let found = read(code);
+        let (file, error) = found.unopened.expect("told");
+        assert_eq!((file, error.raw_os_error()), (0, Some(code)));
+        assert_eq!((found.unreadable_count, found.is_partial), (0, true));
+    }
+    let enoent = read(2);
+    assert!(enoent.unopened.is_none() && enoent.unreadable_count == 1 && !enoent.is_partial);
+}

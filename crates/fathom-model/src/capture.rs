@@ -230,7 +230,8 @@ pub struct CapturePlaces {
 
 impl CapturePlaces {
     /// The smallest share of the touched parts that gets this share of the requests, each part as a whole. What differs by no more than
-    /// chance has no hot parts.
+    /// chance has no hot parts. Where requests are larger than parts, each stands for as much as all of them touch: half of what is read
+    /// once from one end to the other is in half of it.
     #[must_use]
     pub fn hot_bytes(&self, share: f64) -> u64 {
         let mut parts: Vec<u64> = self.parts.iter().copied().filter(|count| *count > 0).collect();
@@ -248,7 +249,9 @@ impl CapturePlaces {
         let left = wanted.saturating_sub(hot.iter().sum()).min(even.iter().sum());
         let each = even.iter().sum::<u64>().max(1) as f64 / even.len().max(1) as f64;
         let others = (left as f64 / each).ceil() as u64;
-        (hottest + others).saturating_mul(self.part_bytes)
+        let begun_bytes = (parts.len() as u64).saturating_mul(self.part_bytes);
+        let reach = self.touched_bytes() as f64 / begun_bytes.max(1) as f64;
+        ((hottest + others).saturating_mul(self.part_bytes) as f64 * reach) as u64
     }
 
     /// The area that gets the most requests: its first byte, its bytes, and those of the areas before it; none of records without areas.
@@ -468,6 +471,14 @@ mod tests {
         let large = CapturePlaces { touched_parts: 4, ..places };
         assert_eq!(large.touched_bytes(), 40, "one of them reaches into the first");
         assert_eq!(large.fullest_area(), None);
+        let scan = CapturePlaces {
+            parts: vec![1; 79],
+            touched_parts: 764,
+            part_bytes: 2,
+            ..CapturePlaces::default()
+        };
+        let halves = [0.5, 1.0].map(|share| scan.hot_bytes(share));
+        assert_eq!(halves, [773, 2 * 764], "40 of 79 requests, each of nearly ten parts");
         let areas = vec![(50, 10), (900, 20), (4000, 10)];
         let apart = CapturePlaces { parts: vec![30, 20, 20, 30], areas, ..large };
         assert_eq!(apart.fullest_area(), Some((900, 20, 10)));

@@ -1,6 +1,6 @@
 //! Reading a target back: which files it consists of, how they are opened, and what was found, as records.
 
-use crate::error::LabError;
+use crate::error::{ErrorClass, LabError};
 use fathom_base::verify_block::Mismatch;
 use fathom_guard::OwnedTree;
 use fathom_load::readback::{Page, Unreadable, read_back};
@@ -82,7 +82,8 @@ impl Files {
     /// Reads back what the ledgers know of, and adds what was found to the record.
     ///
     /// # Errors
-    /// [`LabError::TargetIo`] when a target that is one file cannot be opened, or there is no memory for buffers.
+    /// [`LabError::TargetIo`] when a target that is one file cannot be opened, or there is no memory for buffers;
+    /// [`LabError::Target`] when this process lacks the right or the means to open one of many files.
     pub fn check(
         &self,
         pages: &[Page<'_>],
@@ -100,6 +101,9 @@ impl Files {
         };
         let found = read_back(&|file| self.open_uncached(file), pages, &mut tick)
             .map_err(|error| failed(&self.path, "reading it back", error))?;
+        if let Some((file, error)) = &found.unopened {
+            return Err(self.not_ours(*file, error));
+        }
         record.checked_bytes += found.checked_bytes;
         record.skipped_bytes += found.skipped_bytes;
         self.note(record, &found.mismatches);
@@ -112,6 +116,25 @@ impl Files {
         record.read_back_ns += clock::monotonic_ns() - started_ns;
         record.is_partial |= found.is_partial;
         Ok(())
+    }
+
+    /// Nothing was found out: what is lacking is ours, and not the storage's.
+    fn not_ours(&self, file: u32, error: &io::Error) -> LabError {
+        let path = self.name(file).map_or_else(|| self.path.clone(), |name| self.path.join(name));
+        let (class, cure) = match super::limit_of(error) {
+            Some(limit) => (ErrorClass::Missing, format!("raise {limit}")),
+            None if error.kind() == io::ErrorKind::PermissionDenied => {
+                (ErrorClass::Usage, "check it as their owner, or as root".to_owned())
+            }
+            None => (ErrorClass::Missing, "free memory".to_owned()),
+        };
+        LabError::Target {
+            path,
+            reason: format!(
+                "cannot be opened: {error}; nothing can be said of what was written: {cure}"
+            ),
+            class,
+        }
     }
 
     /// Adds what was found wrong to the record.

@@ -186,6 +186,12 @@ impl Latency {
         }
     }
 
+    /// Why events come from rings of perf events instead of a trace instance, where they do.
+    #[must_use]
+    pub fn without_instance(&self) -> Option<String> {
+        self.recorder.without_instance().map(ToString::to_string)
+    }
+
     /// Follows another set of devices, or the same on other processors. What is in flight then does not count: its end may pass unseen.
     fn reopen(&mut self, layers: &[Layer], is_needed: bool) {
         self.names = names(layers);

@@ -54,6 +54,10 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
     add("latency of reads", &latency(a, "read"), &latency(b, "read"), Storage);
     add("latency of writes", &latency(a, "write"), &latency(b, "write"), Storage);
     all.extend(mix(a, b).map(|distance| share(MIX, distance, unless(changed.reads_only))));
+    for (figure, word) in SEQUENTIAL {
+        let both = sequential(a, word).zip(sequential(b, word));
+        all.extend(both.map(|(a, b)| share(figure, (a - b).abs(), places)));
+    }
     if let (Some(a), Some(b)) = (durable(a), durable(b)) {
         // The kernel sends no flushes to a device that says it has no volatile cache: that they are gone may be its part.
         let of = if a > 0.0 && b <= 0.0 { Storage } else { Load };
@@ -114,6 +118,18 @@ fn share(figure: &str, distance: f64, of: DistanceOf) -> CaptureDistance {
 const MIX: &str = "shares of reads and writes";
 /// The figure of the writes that are no writes to a cache.
 const DURABLE: &str = "share of writes on stable storage";
+
+/// The figures of what goes on where a request of its class has ended.
+const SEQUENTIAL: [(&str, &str); 2] =
+    [("sequential share of bytes read", "read"), ("sequential share of bytes written", "write")];
+
+/// Of the bytes of a class those that go on where one of its streams has ended; none without any, and for records of older versions, which
+/// say how many requests that are but not of which sizes.
+fn sequential(record: &CaptureRecord, word: &str) -> Option<f64> {
+    let class = record.class(word).filter(|class| class.bytes > 0)?;
+    let follow = &class.all_follow_sizes;
+    (follow.count() == class.follow).then(|| follow.sum() as f64 / class.bytes as f64)
+}
 
 /// The largest difference of the share of a kind; none when there are no requests.
 fn mix(a: &CaptureRecord, b: &CaptureRecord) -> Option<f64> {

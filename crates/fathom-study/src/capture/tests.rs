@@ -5,7 +5,9 @@ use super::twin::{fit, workload_file};
 use super::*;
 use fathom_base::units::format_size;
 use fathom_model::builtin;
-use fathom_model::capture::{CaptureClass, CaptureFaults, CaptureInterval, CapturePlaces};
+use fathom_model::capture::{
+    CaptureClass, CaptureFaults, CaptureInterval, CapturePlaces, DistanceOf,
+};
 use fathom_model::pattern::mean_bytes;
 use fathom_model::workload::{Access, Job};
 use fathom_stats::{Histogram, SparseHistogram};
@@ -489,6 +491,33 @@ fn reads_are_no_writes_and_durable_writes_are_no_others() {
     // A device without a volatile cache is sent none.
     let cacheless = found(&load(0, 100, 100), &load(0, 100, 0));
     assert_eq!(cacheless.severity, Severity::Note, "{}", cacheless.summary);
+}
+
+/// A stream of large requests among many small ones at random: few requests, and most of the bytes.
+#[test]
+fn how_much_is_sequential_counts_by_bytes() {
+    let sizes = [(4096, 990), (1 << 20, 10)];
+    let random = class("read", 1000, 0, &sizes);
+    let mut stream = random.clone();
+    stream.follow = 10;
+    stream.all_follow_sizes = class("read", 10, 0, &[(1 << 20, 10)]).all_sizes;
+    let [a, b] = [random.clone(), stream].map(|class| capture(vec![class], vec![1, 1]));
+    let of = |a: &CaptureRecord, b: &CaptureRecord, changed| {
+        let found = distances(a, b, changed);
+        found.into_iter().find(|d| d.figure == "sequential share of bytes read")
+    };
+    let found = of(&a, &b, Changed::default()).expect("a distance");
+    let share = 10.0 * (1 << 20) as f64 / (990 * 4096 + 10 * (1 << 20)) as f64;
+    assert!((found.distance - share).abs() < 1e-9 && share > 0.7, "{} {share}", found.distance);
+    assert_eq!(found.of, DistanceOf::Load);
+    let moved = of(&a, &b, Changed { places: true, ..Changed::default() });
+    assert_eq!(moved.map(|d| d.of), Some(DistanceOf::Changed));
+    // A record of an older version does not say it, and none is told of writes that are not there.
+    let mut old = b.clone();
+    old.classes[0].all_follow_sizes = SparseHistogram::default();
+    assert_eq!(of(&a, &old, Changed::default()), None);
+    let all = distances(&a, &b, Changed::default());
+    assert!(all.iter().all(|d| d.figure != "sequential share of bytes written"));
 }
 
 /// Which distributions are apart, each with its distance and medians, and none that are the storage's.

@@ -231,7 +231,15 @@ fn wait(
 fn latency(output: Output, root: &SysRoot, watcher: &Watcher, interval_ns: u64) -> Option<Latency> {
     session::remove_traces_of_the_dead(root, output);
     match Latency::start(root, watcher.layers(), interval_ns) {
-        Ok(latency) => Some(latency),
+        Ok(latency) => {
+            if let Some(why) = latency.without_instance() {
+                output.note(&format!(
+                    "--latency: there can be no trace instance ({why}): latencies come from rings of perf events, and some kernels leave out \
+                     there what ends in interrupts of an idle processor"
+                ));
+            }
+            Some(latency)
+        }
         Err(error) => {
             output.error(&format!(
                 "--latency: {error}; all else is watched, with the mean times of the counters (r_await, w_await), but without p50, \

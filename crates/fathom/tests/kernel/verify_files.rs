@@ -1,11 +1,11 @@
 //! Verified blocks in several files, and beside zero ranges and trims: damage is named with its file, and nothing is
 //! found where nothing was done.
 
-use crate::cli::{Sandbox, names, p};
+use crate::cli::{Sandbox, names, p, run};
 use crate::verify::{BLOCK, Block, blank_device, buffered_ext4, places_of, spoil};
 use fathom_base::prng::Prng;
 use fathom_base::verify_block::{Format, Legal};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
 use fathom_testkit::command::run_tool;
 use fathom_testkit::{FsKind, Trial, counted, kernel_test, sample};
 use serde_json::Value;
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const FILES: usize = 6;
 /// Blocks of each file.
@@ -23,6 +24,7 @@ const AT_ONCE: usize = 20;
 pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
     let device = [FathomBinary, LoopDevices];
+    let limited = [FathomBinary, Tool("prlimit"), FsOnLoop(FsKind::Ext4)];
     vec![
         kernel_test("verify_names_the_file_of_a_damage", &ext4, damage_below_files),
         kernel_test("verify_of_files_gives_no_false_alarms", &ext4, no_false_alarms),
@@ -31,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_of_files_that_are_gone_as_a_whole", &ext4, gone_as_a_whole),
         kernel_test("verify_forgets_files_that_were_cleaned", &ext4, cleaned),
         kernel_test("verify_tells_a_loss_beside_what_it_cannot_check", &ext4, beside_errors),
+        kernel_test("verify_of_files_blames_no_storage_for_its_own_limit", &limited, own_limit),
         kernel_test("verify_follows_zero_ranges_on_a_device", &device, cleared_on_a_device),
         kernel_test("verify_follows_zero_ranges_in_a_file", &ext4, cleared_in_a_file),
     ]
@@ -463,6 +466,40 @@ fn beside_errors() {
     let told = sandbox.run(&["verify", p(fs.dir())]);
     let words = "offset 65536, ";
     assert!(told.code == 5 && told.stdout.contains(words), "{told:?}");
+}
+
+/// Files that cannot be opened for want of descriptors are neither wrong nor all as written.
+fn own_limit() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let args = ["run", "randwrite", p(fs.dir()), "size=2M", "files=200", "block_size=8k"];
+    let verified = ["duration=300ms", "verify=after", "--keep"];
+    sandbox.json(&[&args[..], &verified].concat(), &[0, 1]);
+    let look = |limit: u32| {
+        let fathom = sandbox.command(&["verify", p(fs.dir())]);
+        let limit = format!("--nofile={limit}");
+        run(|| {
+            let mut command = Command::new("prlimit");
+            command.arg(&limit).arg(fathom.get_program()).args(fathom.get_args());
+            command
+        })
+    };
+    // With more descriptors than this it can always read: one file after the other.
+    let codes: Vec<i32> = (7..24)
+        .map(|limit| {
+            let done = look(limit);
+            let is_told = done.stderr.contains("(os error 24)") || done.code == 0;
+            assert!(is_told && !done.stdout.contains("WRONG"), "limit {limit}: {done:?}");
+            assert!([0, 4].contains(&done.code), "limit {limit}: {done:?}");
+            done.code
+        })
+        .collect();
+    assert!(codes.first() == Some(&4) && codes.last() == Some(&0), "{codes:?}");
+    let told = [8, 9, 10, 11].map(look).map(|done| done.stderr).join("");
+    assert!(
+        told.contains("/f0") && told.contains("raise the limit of descriptors (ulimit -n)"),
+        "{told}"
+    );
 }
 
 /// The verification of a record's only job.
