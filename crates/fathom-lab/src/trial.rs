@@ -286,7 +286,10 @@ fn measure_verified(
     let plans: Vec<JobPlan> = opened.iter().map(|(_, plan)| plan.clone()).collect();
     match measure_limited(lab, trial, opened, &mut verification, findings) {
         Ok(mut measured) => {
-            verification.end(lab, trial, &plans, &mut measured.outcome)?;
+            if let Err((job, error)) = verification.end(lab, trial, &plans, &mut measured.outcome) {
+                // What was measured by then is told all the same.
+                measured.outcome.failure.get_or_insert_with(|| unverified(trial, job, &error));
+            }
             for (plan, job) in plans.iter().zip(&mut measured.outcome.jobs) {
                 job.delivered = delivered(plan, &job.thread_operations);
             }
@@ -296,6 +299,24 @@ fn measure_verified(
             verification.call_off(lab);
             Err(error)
         }
+    }
+}
+
+/// Reading back what a job wrote could not begin.
+fn unverified(trial: &Trial<'_>, job: usize, error: &LabError) -> IoFailure {
+    let path = trial.targets.get(job).map_or_else(String::new, |target| target.path_text());
+    let text = error.to_string();
+    let errno = match error {
+        LabError::TargetIo { source, .. } => source.raw_os_error().unwrap_or_default(),
+        _ => 0,
+    };
+    IoFailure {
+        job: trial.workload.jobs.get(job).map_or_else(String::new, |job| job.name.clone()),
+        operation: "verify".to_owned(),
+        offset_bytes: 0,
+        size_bytes: 0,
+        errno,
+        message: text.strip_prefix(&format!("{path}: ")).unwrap_or(&text).to_owned(),
     }
 }
 

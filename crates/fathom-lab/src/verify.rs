@@ -246,14 +246,14 @@ impl Verification {
     /// records of the jobs. A job whose target fails does not keep the others from it.
     ///
     /// # Errors
-    /// [`LabError::TargetIo`] when a target cannot be opened or made durable, or not be read back.
+    /// The first job with [`LabError::TargetIo`] for a target that cannot be opened or made durable, or not be read back.
     pub fn end(
         mut self,
         lab: &mut Lab<'_>,
         trial: &Trial<'_>,
         plans: &[JobPlan],
         outcome: &mut Outcome,
-    ) -> Result<(), LabError> {
+    ) -> Result<(), (usize, LabError)> {
         self.end_marks(lab);
         let books = std::mem::take(&mut outcome.books);
         let is_over = outcome.interrupted || outcome.failure.is_some();
@@ -263,15 +263,12 @@ impl Verification {
             if plan.verify.is_none() || own.is_empty() {
                 continue;
             }
-            match self.conclude(lab, (job, plan, target), &own, is_over) {
-                Ok(record) => {
-                    if let Some(done) = outcome.jobs.get_mut(job) {
-                        done.verify = Some(record);
-                    }
-                }
-                Err(error) => {
-                    failed.get_or_insert(error);
-                }
+            let mut record = VerifyRecord::default();
+            let went = self.conclude(lab, (job, plan, target), &own, is_over, &mut record);
+            record.is_partial |= went.is_err();
+            failed = failed.or(went.err().map(|error| (job, error)));
+            if let Some(done) = outcome.jobs.get_mut(job) {
+                done.verify = Some(record);
             }
         }
         failed.map_or(Ok(()), Err)
@@ -284,18 +281,17 @@ impl Verification {
         (job, plan, target): (usize, &JobPlan, &PreparedTarget),
         books: &[&Book],
         is_over: bool,
-    ) -> Result<VerifyRecord, LabError> {
-        let mut record = VerifyRecord::default();
+        record: &mut VerifyRecord,
+    ) -> Result<(), LabError> {
         let files = Files::of(target.path())?;
         for book in books {
             record.checked_bytes += book.checked_bytes;
             record.skipped_bytes += book.skipped_bytes;
-            files.note(&mut record, &book.mismatches);
+            files.note(record, &book.mismatches);
         }
-        if target.stays(lab.keep) {
-            // What is kept for later says what must be found also after a crash.
-            files.make_durable(plan.job.files)?;
-        }
+        // What is kept for later says what must be found also after a crash.
+        let durable =
+            if target.stays(lab.keep) { files.make_durable(plan.job.files) } else { Ok(()) };
         if let Err(error) = self.keep(lab, job, plan, target, books) {
             lab.note(format!(
                 "{}: what later runs need to verify {} could not be noted: {error}",
@@ -303,15 +299,16 @@ impl Verification {
                 target.path_text()
             ));
         }
+        durable?;
         let is_during = plan.job.verify == Verify::During;
         if is_during || is_over {
             record.is_partial = !is_during;
-            return Ok(record);
+            return Ok(());
         }
         let pages: Vec<Page<'_>> =
             books.iter().map(|book| Page { ledger: &book.ledger, format: &book.format }).collect();
-        files.check(&pages, &lab.stop, lab.emit, &mut record)?;
-        Ok(record)
+        // What could not be opened is in the record.
+        files.check(&pages, &lab.stop, lab.emit, record).map(drop)
     }
 
     fn keep(
@@ -423,10 +420,21 @@ pub fn verify_later(
         );
         return Err(refuse(ErrorClass::Usage, reason));
     }
-    Ok(volumes.into_iter().map(|volume| check_volume(later, volume)).collect())
+    let mut all = Vec::new();
+    for volume in volumes {
+        let mut unopened = None;
+        all.push(check_volume(later, volume, &mut unopened));
+        all.extend(unopened.map(Err));
+    }
+    Ok(all)
 }
 
-fn check_volume(later: &mut Later<'_>, volume: Volume) -> Result<LaterCheck, LabError> {
+/// What is checked; `unopened` gets the error of what is not, where that is files among others.
+fn check_volume(
+    later: &mut Later<'_>,
+    volume: Volume,
+    unopened: &mut Option<LabError>,
+) -> Result<LaterCheck, LabError> {
     let head = volume.head.clone();
     let is_gone = match head.is_still_there() {
         Err(error) if error.kind() == io::ErrorKind::NotFound && head.is_gone(later.root) => true,
@@ -456,7 +464,8 @@ fn check_volume(later: &mut Later<'_>, volume: Volume) -> Result<LaterCheck, Lab
     } else {
         let pages: Vec<Page<'_>> =
             books.iter().map(|book| Page { ledger: &book.ledger, format: &book.format }).collect();
-        Files::of(&head.target)?.check(&pages, later.stop, later.emit, &mut record)?;
+        let files = Files::of(&head.target)?;
+        *unopened = files.check(&pages, later.stop, later.emit, &mut record)?;
     }
     Ok(LaterCheck { head, record, was_cut_off, acknowledged, is_gone })
 }

@@ -6,6 +6,7 @@ use fathom_base::order::Order;
 use fathom_base::verify_block::{Format, Legal, Mismatch};
 use fathom_sys::arena::Arena;
 use fathom_sys::io as sys_io;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -58,8 +59,8 @@ pub struct ReadBack {
     pub unreadable_count: u64,
     /// The first of them, by file and offset.
     pub unreadable: Vec<Unreadable>,
-    /// A file that this process lacks the right or the means to open, which ended it early: it says nothing of what was written.
-    pub unopened: Option<(u32, io::Error)>,
+    /// Files that this process lacks the right or the means to open, by number: they say nothing of what was written.
+    pub unopened: BTreeMap<u32, io::Error>,
     /// It was ended early.
     pub is_partial: bool,
 }
@@ -115,9 +116,6 @@ pub fn read_back(
                         return;
                     }
                     let read = reader.check(stretch, arena.slot_mut(0));
-                    if read.unopened.is_some() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
                     found.lock().unwrap_or_else(PoisonError::into_inner).add(read);
                     done_bytes
                         .fetch_add(stretch.end_bytes - stretch.start_bytes, Ordering::Relaxed);
@@ -186,7 +184,8 @@ impl Reader<'_> {
                 Err(error)
                     if error.raw_os_error().is_some_and(|code| SHORTAGES.contains(&code)) =>
                 {
-                    return ReadBack { unopened: Some((number, error)), ..ReadBack::default() };
+                    let unopened = BTreeMap::from([(number, error)]);
+                    return ReadBack { unopened, ..ReadBack::default() };
                 }
                 Err(error) => return stretch.unreadable(error),
             }
@@ -208,7 +207,7 @@ impl ReadBack {
             self.mismatches.first.order_by_key(place_of);
             self.mismatches.first.truncate(MISMATCHES_KEPT);
         }
-        self.unopened = self.unopened.take().or(found.unopened);
+        self.unopened.extend(found.unopened);
         self.unreadable_count += found.unreadable_count;
         self.unreadable.extend(found.unreadable);
         self.unreadable.truncate(MISMATCHES_KEPT);

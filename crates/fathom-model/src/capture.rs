@@ -114,6 +114,10 @@ pub struct CaptureFaults {
     /// How long that may be, of all of them together.
     #[serde(default)]
     pub unsure_ns: u64,
+    /// Arrivals that the kernel refused at once, since who asked would not wait, and that were asked for once more: they are no requests, and
+    /// count nowhere else.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused: u64,
     /// Lines that were no events.
     pub skipped: u64,
     /// Events of other devices than the one that counts, which were left out.
@@ -226,6 +230,10 @@ pub struct CapturePlaces {
     /// Requests that begin in none of the areas: one in a hundred at most.
     #[serde(default)]
     pub elsewhere: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl CapturePlaces {

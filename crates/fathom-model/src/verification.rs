@@ -22,6 +22,12 @@ pub struct VerifyRecord {
     pub read_back_ns: u64,
     /// Reading back was ended by a signal, or not begun: not all is checked.
     pub is_partial: bool,
+    /// Files that fathom lacked the right or the means (descriptors, memory) to open: they are not checked, and say nothing of the storage.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unopened_files: u64,
+    /// The first of them, with the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unopened_first: Option<String>,
 }
 
 fn is_zero(bytes: &u64) -> bool {

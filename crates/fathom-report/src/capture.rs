@@ -57,8 +57,15 @@ pub fn headline(capture: &CaptureRecord) -> String {
         bytes => format!(" and {} discarded", format_size(bytes)),
     };
     let least = if capture.lacks_events() { "at least " } else { "" };
+    let refused = match capture.faults.refused {
+        0 => String::new(),
+        count => format!(
+            " ({} more were refused at once, as nobody waited for them)",
+            format_count(count)
+        ),
+    };
     format!(
-        "{}{size}: {least}{} requests in {}, {} a second, {}{discarded}; {} events{}",
+        "{}{size}: {least}{} requests{refused} in {}, {} a second, {}{discarded}; {} events{}",
         printable(&capture.device),
         format_count(requests),
         format_length(capture.window_ns),
@@ -610,6 +617,10 @@ mod tests {
         assert!(depth.contains("; 39 whose end was not seen count for as long"), "{depth}");
         // A processor is missing, and it does not say that none was lost.
         assert!(headline(&capture).ends_with("10 000 events, none lost"));
+        let mut impatient = capture.clone();
+        impatient.faults.refused = 5296;
+        let told = "0 requests (5 296 more were refused at once, as nobody waited for them) in";
+        assert!(headline(&impatient).contains(told), "{}", headline(&impatient));
         let lossy = |lost: u64| {
             let mut lossy = capture.clone();
             lossy.faults.lost = lost;

@@ -24,6 +24,13 @@ pub fn lines(check: &VerifyRecord) -> Vec<String> {
         n => format!("{n} blocks WRONG"),
     };
     let head = format!("{} {way}{took}: {result}{partial}", format_size(check.checked_bytes));
+    let unopened = check.unopened_first.as_ref().map(|first| {
+        let files = if check.unopened_files == 1 { " is" } else { "s are" };
+        format!(
+            "{} file{files} NOT checked, since fathom could not open them; the first: {first}",
+            check.unopened_files
+        )
+    });
     let skipped = (check.skipped_bytes > 0).then(|| {
         let bytes = format_size(check.skipped_bytes);
         format!(
@@ -34,7 +41,7 @@ pub fn lines(check: &VerifyRecord) -> Vec<String> {
     let wrong = check.first.iter().take(SHOWN).map(ToString::to_string);
     let shown = check.first.len().min(SHOWN) as u64;
     let more = (check.mismatches > shown).then(|| format!("({} more)", check.mismatches - shown));
-    std::iter::once(head).chain(skipped).chain(wrong).chain(more).collect()
+    std::iter::once(head).chain(unopened).chain(skipped).chain(wrong).chain(more).collect()
 }
 
 /// The lines of a job, where something was checked.
@@ -113,7 +120,7 @@ mod tests {
             first: (0..12).map(|i| wrong(i * 4096)).collect(),
             read_back: Some(ReadBackWay::Direct),
             read_back_ns: 2_000_000,
-            is_partial: false,
+            ..VerifyRecord::default()
         };
         let shown = lines(&check);
         assert_eq!(
@@ -140,6 +147,11 @@ mod tests {
             ["1 MiB as the job read it: all as written; NOT ALL of it: cut short"]
         );
         (check.checked_bytes, check.is_partial) = (0, false);
+        check.unopened_files = 2;
+        check.unopened_first = Some("d0000/f007: Permission denied (os error 13)".into());
+        let unopened = "2 files are NOT checked, since fathom could not open them; the first: d0000/f007: Permission denied (os error 13)";
+        assert_eq!(lines(&check)[1], unopened);
+        (check.unopened_files, check.unopened_first) = (0, None);
         assert_eq!(lines(&check), ["0 B as the job read it: NOTHING could be checked"]);
     }
 

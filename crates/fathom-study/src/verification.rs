@@ -25,7 +25,10 @@ pub(crate) fn mismatch(record: &Record) -> Option<Finding> {
 pub(crate) fn not_verified(record: &Record) -> Option<Finding> {
     let (done, asked) = record.jobs.iter().zip(&record.workload.jobs).find(|(done, asked)| {
         asked.verify != Verify::None
-            && done.verify.as_ref().is_none_or(|v| v.is_partial || v.checked_bytes == 0)
+            && done
+                .verify
+                .as_ref()
+                .is_none_or(|v| v.is_partial || v.checked_bytes == 0 || v.unopened_files > 0)
     })?;
     let checked = done.verify.as_ref().map_or(0, |check| check.checked_bytes);
     let text = format!(
@@ -34,7 +37,14 @@ pub(crate) fn not_verified(record: &Record) -> Option<Finding> {
         asked.verify.word(),
         if checked == 0 { "nothing".to_owned() } else { format_size(checked) }
     );
-    let cure = if asked.verify == Verify::During {
+    let unopened = done.verify.as_ref().and_then(|check| check.unopened_first.as_ref());
+    let text = match unopened {
+        Some(first) => format!("{text}; what could not be opened says nothing: {first}"),
+        None => text,
+    };
+    let cure = if unopened.is_some() {
+        "fathom verify after --keep, as the owner of the files or as root, and with more descriptors (ulimit -n)"
+    } else if asked.verify == Verify::During {
         "only what the job itself had written before it read it can be checked: a longer duration, or verify=after"
     } else {
         "the run ended early; run it again for the whole"
@@ -90,6 +100,16 @@ mod tests {
             expected: "generation 2".into(),
             found: "generation 1".into(),
         });
+        let unopened_first = Some("d0000/f007: Too many open files (os error 24)".to_owned());
+        record.jobs[0].verify =
+            Some(VerifyRecord { unopened_files: 1, unopened_first, ..check.clone() });
+        let unopened = not_verified(&record).map(|found| (found.summary, found.advice));
+        let is_told = |(text, advice): (String, Vec<String>)| {
+            text.contains("8 KiB only")
+                && text.ends_with("(os error 24)")
+                && advice[0].contains("ulimit")
+        };
+        assert!(unopened.is_some_and(is_told));
         record.jobs[0].verify = Some(VerifyRecord { is_partial: true, ..check });
         assert!(not_verified(&record).is_some_and(|f| f.summary.contains("8 KiB only")));
         let found = mismatch(&record).map(|f| (f.severity, f.summary));

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -147,6 +147,13 @@ impl Program {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let pid = group(self.pid);
         !pid.is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
+    }
+
+    /// What poll(2) finds readable once it has ended; none on kernels before 5.3, or without a descriptor left.
+    #[must_use]
+    pub fn end_signal(&self) -> Option<OwnedFd> {
+        use rustix::process::{PidfdFlags, pidfd_open};
+        pidfd_open(group(self.pid)?, PidfdFlags::empty()).ok()
     }
 
     /// Waits for its end, at most until `goes_on` says no; none then.

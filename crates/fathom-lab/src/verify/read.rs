@@ -79,18 +79,18 @@ impl Files {
         self.directory.as_ref().map(|_| OwnedTree::name_of(file))
     }
 
-    /// Reads back what the ledgers know of, and adds what was found to the record.
+    /// Reads back what the ledgers know of, and adds what was found to the record. Gives the error of the first file that this process
+    /// lacks the right or the means to open, which are left out.
     ///
     /// # Errors
-    /// [`LabError::TargetIo`] when a target that is one file cannot be opened, or there is no memory for buffers;
-    /// [`LabError::Target`] when this process lacks the right or the means to open one of many files.
+    /// [`LabError::TargetIo`] when a target that is one file cannot be opened, or there is no memory for buffers.
     pub fn check(
         &self,
         pages: &[Page<'_>],
         stop: &StopFlag,
         emit: &mut dyn FnMut(Event),
         record: &mut VerifyRecord,
-    ) -> Result<(), LabError> {
+    ) -> Result<Option<LabError>, LabError> {
         let started_ns = clock::monotonic_ns();
         if self.directory.is_none() {
             self.open_uncached(0).map_err(|error| failed(&self.path, "opening", error))?;
@@ -101,9 +101,6 @@ impl Files {
         };
         let found = read_back(&|file| self.open_uncached(file), pages, &mut tick)
             .map_err(|error| failed(&self.path, "reading it back", error))?;
-        if let Some((file, error)) = &found.unopened {
-            return Err(self.not_ours(*file, error));
-        }
         record.checked_bytes += found.checked_bytes;
         record.skipped_bytes += found.skipped_bytes;
         self.note(record, &found.mismatches);
@@ -115,11 +112,17 @@ impl Files {
             Some(if has_cached { ReadBackWay::DroppedCache } else { ReadBackWay::Direct });
         record.read_back_ns += clock::monotonic_ns() - started_ns;
         record.is_partial |= found.is_partial;
-        Ok(())
+        let first = found.unopened.first_key_value();
+        record.unopened_files += found.unopened.len() as u64;
+        if let Some((file, error)) = first {
+            let name = self.name(*file).unwrap_or_default();
+            record.unopened_first.get_or_insert(format!("{name}: {error}"));
+        }
+        Ok(first.map(|(file, error)| self.not_opened(*file, error)))
     }
 
-    /// Nothing was found out: what is lacking is ours, and not the storage's.
-    fn not_ours(&self, file: u32, error: &io::Error) -> LabError {
+    /// What is lacking is ours, and not the storage's.
+    fn not_opened(&self, file: u32, error: &io::Error) -> LabError {
         let path = self.name(file).map_or_else(|| self.path.clone(), |name| self.path.join(name));
         let (class, cure) = match super::limit_of(error) {
             Some(limit) => (ErrorClass::Missing, format!("raise {limit}")),

@@ -143,7 +143,7 @@ impl Latency {
 
     /// Waits so long at the most, and takes in what happens meanwhile when it is much.
     pub fn wait(&mut self, most: Duration) {
-        match self.recorder.wait(most) {
+        match self.recorder.wait(most, None) {
             Ok(true) => {
                 // Taken before: what one ring gets while another is read belongs to the next round.
                 let until_ns = clock::monotonic_ns().saturating_sub(ORDER_NS);

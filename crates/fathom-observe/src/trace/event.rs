@@ -203,14 +203,19 @@ pub struct Event {
 }
 
 impl Event {
-    /// The class and flags as they count: a write without data that flushes is a flush.
+    /// With the class and flags of these letters.
     #[must_use]
     pub fn with_letters(mut self, letters: &[u8]) -> Self {
+        self.read_letters(letters);
+        self
+    }
+
+    /// The class and flags as they count: a write without data that flushes is a flush.
+    pub(crate) fn read_letters(&mut self, letters: &[u8]) {
         (self.class, self.flags) = parse_rwbs(letters);
         if self.class == Class::Write && self.sectors == 0 && self.flags.has(Flags::PREFLUSH) {
             self.class = Class::Flush;
         }
-        self
     }
 
     /// An event about nothing, to be filled in.

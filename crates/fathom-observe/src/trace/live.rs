@@ -2,6 +2,7 @@
 
 use super::event::{Action, Event, Names};
 use super::layout::{Layout, Layouts};
+use super::waiting::Waiting;
 use fathom_sys::clock;
 use fathom_sys::devno::DevNo;
 use fathom_sys::process::{self, FIRST_PID_NAMESPACE, ProcessIdentity};
@@ -11,6 +12,7 @@ use fathom_sys::tracing::{Meddling, OpenError, Recorder, TracePoint};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -60,12 +62,14 @@ pub struct Capture {
     layouts: Layouts,
     names: Names,
     threads: Threads,
-    waiting: Vec<Event>,
+    waiting: Waiting,
     /// All tracepoints are on from then on: before that, a beginning may be there without its end.
     from_ns: u64,
     tracepoints: Vec<String>,
     /// When the kernel's own counts were last looked at.
     counted_ns: u64,
+    /// What came up to then can be handed on.
+    certain_ns: u64,
     late: u64,
     last_ns: u64,
     start_sector: u64,
@@ -108,10 +112,11 @@ impl Capture {
             layouts,
             names: Names::default(),
             threads: Threads::new(root),
-            waiting: Vec::new(),
+            waiting: Waiting::default(),
             from_ns: 0,
             tracepoints,
             counted_ns: clock::monotonic_ns(),
+            certain_ns: 0,
             late: 0,
             last_ns: 0,
             start_sector,
@@ -179,48 +184,42 @@ impl Capture {
         &self.processors.came
     }
 
-    /// Waits for a while, or until there is much to read; whether there may be.
+    /// Waits for a while, until there is much to read, or until `beside` can be read; whether there may be much.
     ///
     /// # Errors
     /// Those of waiting.
-    pub fn wait(&mut self, time: Duration) -> io::Result<bool> {
-        self.recorder.wait(time)
+    pub fn wait(&mut self, time: Duration, beside: Option<BorrowedFd<'_>>) -> io::Result<bool> {
+        self.recorder.wait(time, beside)
     }
 
-    /// Hands on what is certain by now, in order of time.
+    /// Takes what is in the rings.
     ///
     /// # Errors
-    /// Those of reading, and those of `take`.
-    pub fn round(
-        &mut self,
-        take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
-    ) -> io::Result<()> {
+    /// Those of reading.
+    pub fn read(&mut self) -> io::Result<()> {
         let now_ns = clock::monotonic_ns();
         let is_due = now_ns.saturating_sub(self.counted_ns) >= COUNT_NS;
         if is_due {
             self.counted_ns = now_ns;
             self.look();
         }
-        self.drain(is_due)?;
-        keep(&mut self.waiting, self.from_ns, u64::MAX);
-        self.hand_on(now_ns.saturating_sub(SETTLE_NS), take)
+        self.drain(is_due, u64::MAX)?;
+        self.certain_ns = now_ns.saturating_sub(SETTLE_NS);
+        Ok(())
     }
 
-    /// Switches the tracepoints off and hands on the rest.
+    /// Switches the tracepoints off and takes the rest.
     ///
     /// # Errors
-    /// Those of the kernel, and those of `take`.
-    pub fn stop(
-        &mut self,
-        take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
-    ) -> io::Result<()> {
+    /// Those of the kernel.
+    pub fn stop(&mut self) -> io::Result<()> {
         let until_ns = clock::monotonic_ns();
         self.recorder.stop()?;
         self.look();
         // A ring of perf events says what it had no room for with the next event that finds some: what was lost last it never says.
-        self.drain(true)?;
-        keep(&mut self.waiting, self.from_ns, until_ns);
-        self.hand_on(u64::MAX, take)
+        self.drain(true, until_ns)?;
+        self.certain_ns = u64::MAX;
+        Ok(())
     }
 
     fn look(&mut self) {
@@ -228,47 +227,51 @@ impl Capture {
         processors.look(root, |cpu| recorder.follow(cpu));
     }
 
-    fn drain(&mut self, counts: bool) -> io::Result<()> {
-        let Self { recorder, layouts, names, waiting, threads, .. } = self;
+    fn drain(&mut self, counts: bool, until_ns: u64) -> io::Result<()> {
+        let Self { recorder, layouts, names, waiting, threads, from_ns, .. } = self;
         let tells_threads = recorder.tells_threads();
         recorder.take(counts, &mut |cpu, sample| {
-            let Some(mut event) = layouts.read(sample.raw, names) else { return };
-            event.time_ns = sample.time_ns;
-            event.process = sample.process;
-            if tells_threads {
-                event.process = threads.process(sample.process);
+            if !is_whole(sample.time_ns, *from_ns, until_ns) {
+                return;
             }
-            event.cpu = cpu as u16;
-            waiting.push(event);
+            let process =
+                if tells_threads { threads.process(sample.process) } else { sample.process };
+            waiting.add(cpu, sample.time_ns, |events| {
+                let is_one = layouts.push(events, sample.raw, names);
+                if let Some(event) = events.last_mut().filter(|_| is_one) {
+                    (event.time_ns, event.process, event.cpu) =
+                        (sample.time_ns, process, cpu as u16);
+                }
+            });
         })?;
         Ok(())
     }
 
-    fn hand_on(
+    /// Hands on what was taken and is certain by now, in order of time; what came after `until_ns` is left out.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub fn hand_on(
         &mut self,
         until_ns: u64,
         take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
     ) -> io::Result<()> {
-        // Each ring is in order: the stable sort finds its runs and merges them.
-        self.waiting.sort_by_key(|event| event.time_ns);
-        let count = self.waiting.partition_point(|event| event.time_ns <= until_ns);
-        for event in &mut self.waiting[..count] {
-            if event.time_ns < self.last_ns {
-                self.late += 1;
+        let Self { waiting, certain_ns, last_ns, late, start_sector, names, .. } = self;
+        waiting.hand_on(*certain_ns, |event| {
+            if event.time_ns < *last_ns {
+                *late += 1;
             } else {
-                self.last_ns = event.time_ns;
+                *last_ns = event.time_ns;
             }
-            event.sector = event.sector.saturating_sub(self.start_sector);
-            take(event, &self.names)?;
-        }
-        self.waiting.drain(..count);
-        Ok(())
+            event.sector = event.sector.saturating_sub(*start_sector);
+            if event.time_ns <= until_ns { take(event, names) } else { Ok(()) }
+        })
     }
 }
 
 /// Tracepoints go on and off one after the other: what happened meanwhile is there in part.
-fn keep(events: &mut Vec<Event>, from_ns: u64, until_ns: u64) {
-    events.retain(|event| (from_ns..=until_ns).contains(&event.time_ns));
+fn is_whole(time_ns: u64, from_ns: u64, until_ns: u64) -> bool {
+    (from_ns..=until_ns).contains(&time_ns)
 }
 
 fn filter(watched: Watched, has_count: bool) -> String {
@@ -411,16 +414,8 @@ mod tests {
     /// An arrival while others were still off, one of each later on, and an end while the first of them were off again.
     #[test]
     fn what_happens_while_tracepoints_go_on_and_off_is_left_out() {
-        let at = |action, time_ns| Event::new(action, time_ns);
-        let mut events = vec![
-            at(Action::Queue, 90),
-            at(Action::Queue, 100),
-            at(Action::Complete, 200),
-            at(Action::Complete, 201),
-        ];
-        keep(&mut events, 100, 200);
-        let times: Vec<u64> = events.iter().map(|event| event.time_ns).collect();
-        assert_eq!(times, [100, 200]);
+        let whole = [90, 100, 200, 201].map(|time_ns| is_whole(time_ns, 100, 200));
+        assert_eq!(whole, [false, true, true, false]);
     }
 
     #[test]

@@ -12,5 +12,7 @@ pub mod flight;
 pub(crate) mod layout;
 pub mod live;
 pub mod open;
+mod refused;
 pub mod requests;
 pub mod study;
+mod waiting;

@@ -4,6 +4,7 @@ use super::blkparse::Text;
 use super::blktrace::{self, Merged};
 use super::event::{Event, Names, Others};
 use super::file::{self, Head, Reader, TraceError};
+use super::refused::Refused;
 use super::study::Study;
 use fathom_model::capture::CaptureRecord;
 use std::fs::{File, FileType};
@@ -28,6 +29,9 @@ pub struct Source {
     broken: Option<String>,
     /// The device that was asked for.
     wanted: Option<(u32, u32)>,
+    refused: Refused,
+    /// Events were lost before the last one that was handed out.
+    is_behind_gap: bool,
 }
 
 enum Form {
@@ -77,7 +81,8 @@ impl Source {
             let device = name.split('.').next().unwrap_or_default().to_owned();
             (Form::Text(Text::new(buffered(file))), Head { device, ..Head::default() })
         };
-        Ok(Self { form, head, without_file, broken: None, wanted: None })
+        let (refused, is_behind_gap) = (Refused::default(), false);
+        Ok(Self { form, head, without_file, broken: None, wanted: None, refused, is_behind_gap })
     }
 
     /// The same of one of several devices in it, by major and minor number, instead of the one that comes first.
@@ -124,12 +129,29 @@ impl Source {
         }
     }
 
-    /// The next event. An error in the middle ends the trace, as [`Source::cut_off`] then says; one before the first event is
-    /// an error of the whole.
+    /// The next event, without requests that were refused at once. An error in the middle ends the trace, as [`Source::cut_off`] then says;
+    /// one before the first event is an error of the whole.
     ///
     /// # Errors
     /// [`TraceError`] for a file that is something else.
     pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
+        loop {
+            if let Some((event, is_behind_gap)) = self.refused.next() {
+                self.is_behind_gap |= is_behind_gap;
+                return Ok(Some(event));
+            }
+            match self.read_event()? {
+                Some(event) => {
+                    let is_behind_gap = self.read_gap();
+                    self.refused.add(event, is_behind_gap);
+                }
+                None if self.refused.is_empty() => return Ok(None),
+                None => self.refused.end(),
+            }
+        }
+    }
+
+    fn read_event(&mut self) -> Result<Option<Event>, TraceError> {
         if self.broken.is_some() {
             return Ok(None);
         }
@@ -184,6 +206,10 @@ impl Source {
 
     /// True once after each place where events were lost, as far as the trace says where.
     pub fn take_gap(&mut self) -> bool {
+        std::mem::take(&mut self.is_behind_gap)
+    }
+
+    fn read_gap(&mut self) -> bool {
         match &mut self.form {
             Form::Own(reader) => reader.take_gap(),
             Form::Blktrace(merged) => merged.take_gap(),
@@ -248,6 +274,7 @@ impl Source {
         }
         (record.faults.other_devices, record.faults.others) = (others.events, others.devices);
         record.faults.cut_off = self.cut_off();
+        record.faults.refused = self.refused.count();
         record.faults.without_file.clone_from(&self.without_file);
         if let Form::Own(reader) = &self.form {
             record.faults.came_online = reader.came_online().to_vec();

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use std::cmp::Ordering;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -124,13 +124,17 @@ impl Instance {
         Ok(())
     }
 
-    /// Waits until a quarter of a ring is full, at most for `time`; whether there may be much to read.
-    pub(super) fn wait(&mut self, time: Duration) -> io::Result<bool> {
+    /// Waits until a quarter of a ring is full or `beside` can be read, at most for `time`; whether there may be much to read.
+    pub(super) fn wait(
+        &mut self,
+        time: Duration,
+        beside: Option<BorrowedFd<'_>>,
+    ) -> io::Result<bool> {
         if self.wakes_early {
             std::thread::sleep(time.min(NAP));
             return Ok(true);
         }
-        self.was_woken = wait_for(self.rings.iter().map(|ring| &ring.pages), time)?;
+        self.was_woken = wait_for(self.rings.iter().map(|ring| &ring.pages), beside, time)?;
         Ok(self.was_woken)
     }
 

@@ -17,6 +17,7 @@ use perf::Rings;
 use std::ffi::CString;
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// Rings of all processors together have at most this, of one at most and at least that.
@@ -160,14 +161,14 @@ impl Recorder {
         }
     }
 
-    /// Waits at most for `time`. True when there is much to take, or may be.
+    /// Waits at most for `time`, or until `beside` can be read. True when there is much to take, or may be.
     ///
     /// # Errors
     /// Those of poll(2).
-    pub fn wait(&mut self, time: Duration) -> io::Result<bool> {
+    pub fn wait(&mut self, time: Duration, beside: Option<BorrowedFd<'_>>) -> io::Result<bool> {
         match &mut self.source {
-            Source::Instance(instance) => instance.wait(time),
-            Source::Rings(rings) => rings.wait(time),
+            Source::Instance(instance) => instance.wait(time, beside),
+            Source::Rings(rings) => rings.wait(time, beside),
         }
     }
 

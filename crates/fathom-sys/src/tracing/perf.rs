@@ -8,7 +8,7 @@ use crate::hostinfo::page_bytes;
 use crate::tracefs::owned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -135,8 +135,8 @@ impl Rings {
     ///
     /// # Errors
     /// Those of poll(2).
-    pub(super) fn wait(&self, time: Duration) -> io::Result<bool> {
-        wait_for(self.rings.iter().filter_map(|ring| ring.events.first()), time)
+    pub(super) fn wait(&self, time: Duration, beside: Option<BorrowedFd<'_>>) -> io::Result<bool> {
+        wait_for(self.rings.iter().filter_map(|ring| ring.events.first()), beside, time)
     }
 
     /// Takes all that is in them, each processor's in its order.
@@ -156,15 +156,18 @@ impl OpenError {
     }
 }
 
-/// Waits at most for `time` until one of these has something to read, and whether one has.
+/// Waits at most for `time` until one of these or `beside` has something to read, and whether one of these has.
 pub(super) fn wait_for<'f>(
     files: impl Iterator<Item = &'f OwnedFd>,
+    beside: Option<BorrowedFd<'_>>,
     time: Duration,
 ) -> io::Result<bool> {
     let mut fds: Vec<PollFd<'_>> = files.map(|file| PollFd::new(file, PollFlags::IN)).collect();
+    let count = fds.len();
+    fds.extend(beside.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)));
     let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
     match poll(&mut fds, Some(&time)) {
-        Ok(count) => Ok(count > 0),
+        Ok(_) => Ok(fds[..count].iter().any(|fd| !fd.revents().is_empty())),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }

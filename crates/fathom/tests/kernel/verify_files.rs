@@ -468,7 +468,7 @@ fn beside_errors() {
     assert!(told.code == 5 && told.stdout.contains(words), "{told:?}");
 }
 
-/// Files that cannot be opened for want of descriptors are neither wrong nor all as written.
+/// Files that cannot be opened for want of descriptors are neither wrong nor as written, and damage beside them is found.
 fn own_limit() {
     let sandbox = Sandbox::new();
     let fs = buffered_ext4();
@@ -495,11 +495,22 @@ fn own_limit() {
         })
         .collect();
     assert!(codes.first() == Some(&4) && codes.last() == Some(&0), "{codes:?}");
-    let told = [8, 9, 10, 11].map(look).map(|done| done.stderr).join("");
-    assert!(
-        told.contains("/f0") && told.contains("raise the limit of descriptors (ulimit -n)"),
-        "{told}"
-    );
+    let few = [8, 9, 10, 11].map(look);
+    let told = few.iter().map(|done| done.stderr.as_str()).collect::<String>();
+    let cure = "raise the limit of descriptors (ulimit -n)";
+    assert!(told.contains("/f") && told.contains(cure), "{told}");
+    // A place that was written for sure: the first block of each file that has any.
+    let kept = kept_in(fs.dir()).join("d0000");
+    for name in names(&kept) {
+        let file = File::options().read(true).write(true).open(kept.join(name)).unwrap();
+        let mut block = [0; 512];
+        file.read_exact_at(&mut block, 0).unwrap();
+        block[100] ^= 1;
+        file.write_all_at(&block, 0).unwrap();
+    }
+    assert_eq!(look(1000).code, 5);
+    let most = look(10);
+    assert!(most.code == 5 && most.stdout.contains("WRONG"), "{most:?}");
 }
 
 /// The verification of a record's only job.

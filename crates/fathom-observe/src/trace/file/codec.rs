@@ -24,27 +24,63 @@ pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-#[inline]
-fn put_signed(out: &mut Vec<u8>, value: i64) {
-    put(out, ((value << 1) ^ (value >> 63)) as u64);
+/// The room of one event, which is made once for all its bytes.
+struct Room<'a> {
+    bytes: &'a mut [u8; EVENT_BYTES_MAX],
+    used: usize,
+}
+
+impl Room<'_> {
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        self.bytes[self.used] = byte;
+        self.used += 1;
+    }
+
+    #[inline]
+    fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.byte(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.byte(value as u8);
+    }
+
+    #[inline]
+    fn signed(&mut self, value: i64) {
+        self.number(((value << 1) ^ (value >> 63)) as u64);
+    }
+
+    #[inline]
+    fn event(&mut self, event: &Event, before: &Before) {
+        let has_other = matches!(event.action, Action::Split | Action::Remap);
+        let has_error = event.error != 0;
+        let extra = if has_other { EXTRA } else { 0 };
+        self.byte(event.action as u8 | (event.class as u8) << 4 | extra);
+        self.byte(event.flags.0 & 0x1f | if has_error { ERROR } else { 0 });
+        self.signed(event.time_ns.wrapping_sub(before.time_ns) as i64);
+        self.signed(event.sector.wrapping_sub(before.end_sector) as i64);
+        for number in [event.sectors, u32::from(event.cpu), event.process, event.name] {
+            self.number(u64::from(number));
+        }
+        if has_other {
+            self.signed(event.other_sector.wrapping_sub(event.sector) as i64);
+        }
+        if has_error {
+            self.signed(i64::from(event.error));
+        }
+    }
 }
 
 #[inline]
 pub(super) fn encode(out: &mut Vec<u8>, event: &Event, before: &mut Before) {
-    let has_other = matches!(event.action, Action::Split | Action::Remap);
-    let has_error = event.error != 0;
-    out.push(event.action as u8 | (event.class as u8) << 4 | if has_other { EXTRA } else { 0 });
-    out.push(event.flags.0 & 0x1f | if has_error { ERROR } else { 0 });
-    put_signed(out, event.time_ns.wrapping_sub(before.time_ns) as i64);
-    put_signed(out, event.sector.wrapping_sub(before.end_sector) as i64);
-    for number in [event.sectors, u32::from(event.cpu), event.process, event.name] {
-        put(out, u64::from(number));
-    }
-    if has_other {
-        put_signed(out, event.other_sector.wrapping_sub(event.sector) as i64);
-    }
-    if has_error {
-        put_signed(out, i64::from(event.error));
+    let begin = out.len();
+    out.extend_from_slice(&[0; EVENT_BYTES_MAX]);
+    if let Some(bytes) = out.last_chunk_mut() {
+        let mut room = Room { bytes, used: 0 };
+        room.event(event, before);
+        let used = room.used;
+        out.truncate(begin + used);
     }
     *before = Before { time_ns: event.time_ns, end_sector: event.end_sector() };
 }

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// How often rings are looked at that do not fill.
 const ROUND: Duration = Duration::from_millis(100);
-/// And how often, in a round, whether the command has ended: the capture ends with it.
+/// And how often, in a round, whether the command has ended where nothing tells: the capture ends with it.
 const COMMAND_ROUND: Duration = Duration::from_millis(5);
 /// How often what has come is written, also when it is little.
 const WRITE_NS: u64 = 1_000_000_000;
@@ -239,12 +239,8 @@ fn finish(
     presence: &mut Presence<'_>,
     ended_ns: u64,
 ) -> io::Result<Totals> {
-    let mut rest: Vec<Event> = Vec::new();
-    capture.stop(&mut |event: &Event, _: &Names| {
-        rest.push(*event);
-        Ok(())
-    })?;
-    write(&mut rest, capture, &mut writer, presence.look())?;
+    capture.stop()?;
+    write(capture, &mut writer, presence.look())?;
     writer.lost(capture.lost() - writer.totals().lost);
     writer.came_online(capture.came_online());
     writer.ended(if presence.now == Now::Same { ended_ns } else { presence.until_ns });
@@ -254,14 +250,8 @@ fn finish(
 }
 
 /// Writes what has come up to a moment; what came later is none of it.
-fn write(
-    events: &mut Vec<Event>,
-    capture: &Capture,
-    writer: &mut Writer<Sink>,
-    until_ns: u64,
-) -> io::Result<()> {
-    let mut own = events.drain(..).filter(|event| event.time_ns <= until_ns);
-    own.try_for_each(|event| writer.push(&event, capture.names()))
+fn write(capture: &mut Capture, writer: &mut Writer<Sink>, until_ns: u64) -> io::Result<()> {
+    capture.hand_on(until_ns, &mut |event: &Event, names: &Names| writer.push(event, names))
 }
 
 fn rounds(
@@ -275,26 +265,23 @@ fn rounds(
     let time_ns = wish.time_ns.or_else(|| wish.command.is_empty().then_some(TIME_NS));
     let until_ns = time_ns.map_or(u64::MAX, |ns| started_ns.saturating_add(ns));
     let mut written_ns = started_ns;
-    let mut come: Vec<Event> = Vec::new();
+    let end_signal = beside.program.as_ref().and_then(Program::end_signal);
+    let is_looked_at = beside.program.is_some() && end_signal.is_none();
     loop {
         let round_until_ns = until_ns.min(clock::monotonic_ns() + ROUND.as_nanos() as u64);
         loop {
             let left = Duration::from_nanos(round_until_ns.saturating_sub(clock::monotonic_ns()));
-            let wait = if beside.program.is_some() { COMMAND_ROUND.min(left) } else { left };
-            let is_full = capture.wait(wait)?;
-            let mut keep = |event: &Event, _: &Names| {
-                come.push(*event);
-                Ok(())
-            };
+            let wait = if is_looked_at { COMMAND_ROUND.min(left) } else { left };
+            let is_full = capture.wait(wait, end_signal.as_ref().map(AsFd::as_fd))?;
             let is_over = wait == left || beside.has_ended();
             if is_full || is_over {
-                capture.round(&mut keep)?;
+                capture.read()?;
             }
             if is_over {
                 break;
             }
         }
-        write(&mut come, capture, writer, presence.look())?;
+        write(capture, writer, presence.look())?;
         let lost = capture.lost() - writer.totals().lost;
         writer.lost(lost);
         let now_ns = clock::monotonic_ns();
