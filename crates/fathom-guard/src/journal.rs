@@ -339,7 +339,10 @@ fn is_dead_draft(root: &SysRoot, file: &Path) -> bool {
     let pid = numbers.next().and_then(|pid| pid.parse::<u32>().ok());
     let start = numbers.next().and_then(|start| start.parse::<u64>().ok());
     match (pid, start) {
-        (Some(pid), Some(start)) => process::start_time_ticks(root, pid) != Some(start),
+        (Some(pid), Some(start)) => match process::start_time_ticks(root, pid) {
+            Some(now) => now != start && !process::has_other_time(root, pid),
+            None => true,
+        },
         _ => false,
     }
 }

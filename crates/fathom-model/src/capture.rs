@@ -217,6 +217,9 @@ pub struct CapturePlaces {
     pub parts: Vec<u64>,
     /// Size of such a part.
     pub part_bytes: u64,
+    /// The mean size of the requests that begin in each of them, where any is larger than a part; empty where none is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reach_bytes: Vec<u64>,
     /// Where the first of them begins; 0 in records of older versions, whose parts begin with the device.
     #[serde(default)]
     pub first_part_byte: u64,
@@ -237,29 +240,38 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl CapturePlaces {
-    /// The smallest share of the touched parts that gets this share of the requests, each part as a whole. What differs by no more than
-    /// chance has no hot parts. Where requests are larger than parts, each stands for as much as all of them touch: half of what is read
-    /// once from one end to the other is in half of it.
+    /// The smallest share of what is touched that gets this share of the requests, each part as a whole, or as much as a request that begins
+    /// there reaches into. What differs by no more than chance has no hot parts.
     #[must_use]
     pub fn hot_bytes(&self, share: f64) -> u64 {
-        let mut parts: Vec<u64> = self.parts.iter().copied().filter(|count| *count > 0).collect();
-        parts.order_by(|a, b| b.cmp(a));
-        let all = parts.iter().sum::<u64>() + self.elsewhere;
-        let wanted = (all as f64 * share).ceil() as u64;
-        let mut sum = 0;
-        let enough = |count: &&u64| {
-            let goes_on = sum < wanted;
-            sum += **count;
-            goes_on
-        };
-        let (hot, even) = parts.split_at(even_from(&parts));
-        let hottest = hot.iter().take_while(enough).count() as u64;
-        let left = wanted.saturating_sub(hot.iter().sum()).min(even.iter().sum());
-        let each = even.iter().sum::<u64>().max(1) as f64 / even.len().max(1) as f64;
-        let others = (left as f64 / each).ceil() as u64;
+        let reach = |at: usize| self.reach_bytes.get(at).copied().unwrap_or_default();
+        let parts = self.parts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let mut parts: Vec<(u64, u64)> = parts.map(|(at, count)| (*count, reach(at))).collect();
+        parts.order_by(|a, b| b.0.cmp(&a.0));
+        // What several reach into is told once.
+        let over = |reach: u64| reach.saturating_sub(self.part_bytes) as f64;
         let begun_bytes = (parts.len() as u64).saturating_mul(self.part_bytes);
-        let reach = self.touched_bytes() as f64 / begun_bytes.max(1) as f64;
-        ((hottest + others).saturating_mul(self.part_bytes) as f64 * reach) as u64
+        let reached: f64 = parts.iter().map(|(_, reach)| over(*reach)).sum();
+        let once = self.touched_bytes().saturating_sub(begun_bytes) as f64 / reached.max(1.0);
+        let bytes_of =
+            |(_, reach): &(u64, u64)| self.part_bytes as f64 + over(*reach) * once.min(1.0);
+        let counts: Vec<u64> = parts.iter().map(|(count, _)| *count).collect();
+        let wanted = ((counts.iter().sum::<u64>() + self.elsewhere) as f64 * share).ceil() as u64;
+        let split = even_from(&counts);
+        let (mut sum, mut bytes) = (0, 0.0);
+        for part in &parts[..split] {
+            if sum >= wanted {
+                break;
+            }
+            sum += part.0;
+            bytes += bytes_of(part);
+        }
+        let even = (counts.len() - split).max(1) as f64;
+        let even_sum: u64 = counts[split..].iter().sum();
+        let left = wanted.saturating_sub(counts[..split].iter().sum()).min(even_sum) as f64;
+        let even_bytes: f64 = parts[split..].iter().map(bytes_of).sum();
+        bytes += (left * even / even_sum.max(1) as f64).ceil() * even_bytes / even;
+        bytes.round() as u64
     }
 
     /// The area that gets the most requests: its first byte, its bytes, and those of the areas before it; none of records without areas.
@@ -483,10 +495,20 @@ mod tests {
             parts: vec![1; 79],
             touched_parts: 764,
             part_bytes: 2,
+            reach_bytes: vec![20; 79],
             ..CapturePlaces::default()
         };
         let halves = [0.5, 1.0].map(|share| scan.hot_bytes(share));
-        assert_eq!(halves, [773, 2 * 764], "40 of 79 requests, each of nearly ten parts");
+        assert_eq!(halves, [774, 2 * 764], "40 of 79 requests, each of nearly ten parts");
+        // The same beside small requests in a few places.
+        let beside = CapturePlaces {
+            parts: [vec![75; 40], vec![1; 79]].concat(),
+            touched_parts: 804,
+            reach_bytes: [vec![1; 40], vec![20; 79]].concat(),
+            ..scan
+        };
+        let hot = [0.5, 0.9, 1.0].map(|share| beside.hot_bytes(share));
+        assert_eq!(hot, [42, 74, 2 * 804], "nearly half and nine tenths of 40 parts");
         let areas = vec![(50, 10), (900, 20), (4000, 10)];
         let apart = CapturePlaces { parts: vec![30, 20, 20, 30], areas, ..large };
         assert_eq!(apart.fullest_area(), Some((900, 20, 10)));

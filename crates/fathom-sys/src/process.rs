@@ -239,8 +239,9 @@ pub fn namespace(root: &SysRoot, kind: &str) -> String {
     link.map(|link| link.display().to_string()).unwrap_or_default()
 }
 
-/// True when a process is known to be in another time namespace than this one.
-fn has_other_time(root: &SysRoot, pid: u32) -> bool {
+/// True when a process is known to be in another time namespace than this one: when it started is told otherwise there.
+#[must_use]
+pub fn has_other_time(root: &SysRoot, pid: u32) -> bool {
     let link = root.link(Path::new(&format!("proc/{pid}/ns/time")));
     link.is_some_and(|link| link.as_os_str() != namespace(root, "time").as_str())
 }

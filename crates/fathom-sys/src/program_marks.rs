@@ -117,7 +117,9 @@ pub fn left_by_the_dead(root: &SysRoot) -> Vec<Left> {
     let own_namespace = namespace_low(&own.pid_namespace);
     let left_with = |(mark, owner): (String, Owner)| {
         let start = process::start_time_ticks(root, owner.pid).map(low);
-        let lives = start == Some(owner.start_low);
+        // Each time namespace has a beginning of its own from which that is counted.
+        let may_live = start.is_some() && process::has_other_time(root, owner.pid);
+        let lives = start == Some(owner.start_low) || may_live;
         if Some(owner.namespace_low) != own_namespace || lives || mark == carried {
             return None;
         }

@@ -53,6 +53,17 @@ pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
             );
         }
     }
+    let told: u64 = jobs.iter().map(|job| job.reads + job.writes).sum();
+    let all =
+        ["read", "write"].iter().filter_map(|word| capture.class(word)).map(|c| c.count).sum();
+    // The first of a stream is none that goes on.
+    if told + (jobs.len() as u64) < all {
+        let percent = 100.0 * (all - told) as f64 / all as f64;
+        let _ = writeln!(
+            out,
+            "The other {percent:.1} % of the requests, and as little of the bytes, are at random and left out."
+        );
+    }
     out += &apart(&capture.places);
     if capture.size_bytes == 0 && are_apart(&capture.places) {
         out += "How large the device was the trace does not say: they lie at the start of the target here.\n";
@@ -174,9 +185,13 @@ fn jobs(capture: &CaptureRecord) -> Vec<Twin<'_>> {
         Some(class) => Sizes::all(class),
         None => Sizes::default(),
     };
+    let of_streams = |class: Option<&CaptureClass>, seq: u64| {
+        class.filter(|_| seq > 0).map_or(0, |class| class.all_follow_sizes.sum())
+    };
+    let stream_bytes = of_streams(read, seq_reads) + of_streams(write, seq_writes);
+    let at_random = counts(reads + writes, u128::from(all_bytes).saturating_sub(stream_bytes));
     // Each stream has a first request that follows none.
-    if reads + writes > 0 && (share(reads + writes) >= JOB_SHARE_MIN || seq_reads + seq_writes == 0)
-    {
+    if reads + writes > 0 && (at_random || seq_reads + seq_writes == 0) {
         jobs.push(Twin {
             name: "random",
             write,

@@ -35,9 +35,10 @@ pub(super) struct Instance {
     // Before the home: it cannot be removed while these are open.
     rings: Vec<Ring>,
     home: Home,
-    /// The files that switch it and its tracepoints on, as long as they are.
-    switches: Vec<String>,
-    is_on: bool,
+    /// The files that say what is recorded.
+    settings: Vec<String>,
+    /// Each of them that there is, with what it says while this is on.
+    as_set: Vec<(String, String)>,
     form: PageForm,
     page: Vec<u8>,
     ring_bytes: usize,
@@ -78,12 +79,14 @@ impl Instance {
         for point in points {
             home.enable(point)?;
         }
-        let of_points = points.iter().map(|point| format!("events/{}/enable", point.name));
+        let of_point =
+            |point: &TracePoint| OF_POINT.map(|name| format!("events/{}/{name}", point.name));
+        let settings = points.iter().flat_map(of_point).chain(OF_ALL.map(str::to_owned)).collect();
         let mut made = Self {
             rings: Vec::new(),
             home,
-            switches: of_points.chain([SWITCH.to_owned()]).collect(),
-            is_on: false,
+            settings,
+            as_set: Vec::new(),
             page: vec![0; form.bytes],
             form,
             ring_bytes,
@@ -98,14 +101,18 @@ impl Instance {
     /// Switches it on or off.
     pub(super) fn record(&mut self, is_on: bool) -> io::Result<()> {
         self.home.write(SWITCH, if is_on { "1" } else { "0" })?;
-        self.is_on = is_on;
+        self.as_set.clear();
+        if is_on {
+            let now = |name: &String| Some((name.clone(), self.home.setting(name).ok()?));
+            self.as_set = self.settings.iter().filter_map(now).collect();
+        }
         Ok(())
     }
 
     /// What somebody else has done to it, the worst of it when it is more.
     pub(super) fn meddling(&self) -> io::Result<Option<Meddling>> {
-        for switch in self.switches.iter().filter(|_| self.is_on) {
-            if self.home.text(switch)?.starts_with('0') {
+        for (name, as_set) in &self.as_set {
+            if self.home.setting(name)? != *as_set {
                 return Ok(Some(Meddling::SwitchedOff));
             }
         }
@@ -214,6 +221,10 @@ fn count(stats: &str, names: &[&str]) -> u64 {
 
 /// The file that switches recording on and off.
 pub(super) const SWITCH: &str = "tracing_on";
+/// What else decides what is recorded: of each tracepoint, and of all of them.
+const OF_POINT: [&str; 2] = ["enable", "filter"];
+const OF_ALL: [&str; 5] =
+    [SWITCH, "tracing_cpumask", "set_event_pid", "set_event_notrace_pid", "trace_clock"];
 
 /// The instance's directory, with the process that removes it.
 struct Home {
@@ -271,6 +282,11 @@ impl Home {
         let mut bytes = vec![0; TEXT_BYTES_MAX];
         let length = rustix::io::read(&file, &mut *bytes)?;
         Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    }
+
+    /// What such a file says; a star behind it is a trigger that somebody else has there.
+    fn setting(&self, below: &str) -> io::Result<String> {
+        Ok(self.text(below)?.trim_end_matches(['\n', '*']).to_owned())
     }
 
     /// Makes the rings as large as may be, and says how large they are.

@@ -63,7 +63,7 @@ pub enum Meddling {
     Read,
     /// Throws away all that is there.
     Cleared,
-    /// Nothing comes any more, or not all.
+    /// Nothing comes any more, or not all, or what is not asked for.
     SwitchedOff,
 }
 

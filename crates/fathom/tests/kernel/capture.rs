@@ -21,11 +21,17 @@ pub fn trials() -> Vec<Trial> {
     let needs = [FathomBinary, LoopDevices, Tool("fio")];
     vec![
         kernel_test("capture_tells_a_known_load", &needs, known_load),
+        kernel_test("capture_counts_nothing_that_was_refused", &needs, impatient),
         kernel_test("capture_is_off_after_kill", &needs, killed),
         kernel_test("capture_without_rights_or_sense", &[FathomBinary, LoopDevices], refused),
         kernel_test("capture_replaces_no_file", &[FathomBinary, LoopDevices], replaces_nothing),
         kernel_test("capture_ends_before_a_disk_is_full", &[FathomBinary, LoopDevices], disk_full),
         kernel_test("capture_ends_what_its_command_started", &needs[..2], ends_children),
+        kernel_test(
+            "restore_leaves_what_lives_in_another_time_namespace",
+            &[FathomBinary, Tool("unshare")],
+            lives_in_another_time,
+        ),
         kernel_test("replay_is_like_its_trace", &needs, replayed),
         kernel_test(
             "capture_ends_where_its_device_goes",
@@ -212,6 +218,31 @@ fn followed(trace: &Path, begin: Action) -> (Vec<Followed>, u64) {
 fn class<'v>(capture: &'v Value, word: &str) -> &'v Value {
     let classes = capture["classes"].as_array().unwrap();
     classes.iter().find(|class| class["class"] == word).unwrap_or_else(|| panic!("{classes:?}"))
+}
+
+/// io_uring asks first without waiting: with more in flight than the queue has places for, many arrivals are refused and come again. They are
+/// neither requests nor errors of the device.
+fn impatient() -> Judged {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    let report = sandbox.dir().join("fio.json");
+    let output = format!("--output={}", p(&report));
+    let load = ["--bs=256k", "--iodepth=512", "--number_ios=6000", "--size=64m", "--norandommap"];
+    let more = ["--ioengine=io_uring", "--rw=randread", output.as_str()];
+    let command = fio(p(device.path()), &[&load[..], &more].concat());
+    for attempt in 0..LOSSES_MAX {
+        let trace = sandbox.dir().join(attempt.to_string());
+        let result = captured(&sandbox, p(device.path()), &trace, &command);
+        let fio: Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
+        let faults = &result["capture"]["faults"];
+        if faults["lost"] != 0 || faults["refused"].as_u64().unwrap_or(0) == 0 {
+            continue;
+        }
+        counts_are_those_of(&fio, &result["capture"], 0);
+        assert_eq!(class(&result["capture"], "read")["errors"], 0);
+        return Judged::Passed;
+    }
+    Judged::Skipped(format!("each of {LOSSES_MAX} captures lost events, or nothing was refused"))
 }
 
 /// Nothing is enabled in the tracing files of the machine, and the instance that all is enabled in goes with its process.
@@ -406,6 +437,38 @@ fn ends_children() {
         done.stderr.contains(&format!("ended: sleep (process {})", pid()))
     };
     assert!((0..5).any(is_told), "what was ended was never named");
+}
+
+/// When a process started is told otherwise in another time namespace: it is no other process for that.
+fn lives_in_another_time() -> Judged {
+    let sandbox = Sandbox::new();
+    let left = sandbox.dir().join("left");
+    let script =
+        format!("setsid sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; sleep 1000", p(&left));
+    let by = ["unshare", "--time", "--boottime", "1000", "--fork", "--kill-child", "--"];
+    let mut command = sandbox.command_by(&by, &["watch", "--", "sh", "-c", &script]);
+    let mut watch = Kept(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    for _ in 0..600 {
+        if left.exists() {
+            break;
+        }
+        if watch.0.try_wait().unwrap().is_some() {
+            return Judged::Skipped("this kernel has no time namespaces".to_owned());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let pid = fs::read_to_string(&left).unwrap().trim().to_owned();
+    let sleeps = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.contains("(sleep)") && !stat.contains(") Z ")
+    };
+    assert!(sleeps());
+    let listed = sandbox.run(&["restore", "--list"]);
+    assert!(!listed.stdout.contains(&format!("(process {pid})")), "{listed:?}");
+    let done = sandbox.run(&["restore"]);
+    assert!(done.code != 3 && sleeps(), "{done:?}");
+    watch.kill();
+    Judged::Passed
 }
 
 /// A load at a steady pace, replayed at its times into a file in memory: sizes, places and times are those of the trace.

@@ -283,6 +283,8 @@ fn says_who_meddled() {
         ("echo > $I/trace", Some("cleared")),
         ("echo 0 > $I/tracing_on", Some("switched")),
         ("echo 0 > $I/events/block/block_rq_complete/enable", Some("switched")),
+        ("echo 0 > $I/events/block/block_rq_complete/filter", Some("changed its filters")),
+        ("echo 1 > $I/set_event_pid", Some("changed its filters")),
     ]
     .into_iter()
     .enumerate()

@@ -61,25 +61,31 @@ pub(super) struct Places {
 struct Begun {
     /// Their size as a power of two, in sectors.
     shift: u32,
-    /// Requests by the number of the part, from the device's start.
-    counts: HashMap<u64, u64>,
+    /// Requests, and their sectors, by the number of the part, from the device's start.
+    counts: HashMap<u64, (u64, u64)>,
 }
 
 impl Begun {
-    fn add(&mut self, sector: u64) {
-        *self.counts.entry(sector >> self.shift).or_default() += 1;
+    fn add(&mut self, sector: u64, sectors: u32) {
+        self.count(sector >> self.shift, (1, u64::from(sectors)));
         while self.counts.len() > BEGUN_MAX {
             self.shift += 1;
-            for (part, count) in std::mem::take(&mut self.counts) {
-                *self.counts.entry(part / 2).or_default() += count;
+            for (part, more) in std::mem::take(&mut self.counts) {
+                self.count(part / 2, more);
             }
         }
     }
 
-    /// In order of place.
+    fn count(&mut self, part: u64, more: (u64, u64)) {
+        let (count, sectors) = self.counts.entry(part).or_default();
+        *count += more.0;
+        *sectors += more.1;
+    }
+
+    /// Requests in order of place.
     fn sorted(&self) -> Vec<(u64, u64)> {
         let mut parts: Vec<(u64, u64)> =
-            self.counts.iter().map(|(at, count)| (*at, *count)).collect();
+            self.counts.iter().map(|(at, (count, _))| (*at, *count)).collect();
         parts.order();
         parts
     }
@@ -229,7 +235,7 @@ impl Places {
         self.first_sector = self.first_sector.min(event.sector);
         self.end_sector = self.end_sector.max(event.end_sector());
         let last_sector = event.end_sector().saturating_sub(1).max(event.sector);
-        self.begun.add(event.sector);
+        self.begun.add(event.sector, event.sectors);
         self.touched.add(event.sector, last_sector);
         follows
     }
@@ -292,14 +298,23 @@ impl Places {
         record.first_part_byte = pieces.first().map_or(0, |(from, _)| bytes(*from));
         record.areas =
             pieces.iter().map(|(from, to)| (bytes(*from), bytes(to - from + 1))).collect();
+        let mut sectors: Vec<u64> = Vec::new();
         for (from, to) in pieces {
-            let mut counts = vec![0; (to - from + 1) as usize];
+            let first = record.parts.len();
+            record.parts.resize(first + (to - from + 1) as usize, 0);
+            sectors.resize(record.parts.len(), 0);
             let begin = parts.partition_point(|(part, _)| part >> (shift - own) < from);
-            let inside = parts[begin..].iter().map(|(part, count)| (part >> (shift - own), count));
-            inside
-                .take_while(|(part, _)| *part <= to)
-                .for_each(|(part, count)| counts[(part - from) as usize] += count);
-            record.parts.append(&mut counts);
+            let inside = parts[begin..].iter().take_while(|(part, _)| part >> (shift - own) <= to);
+            for (part, count) in inside {
+                let at = first + ((part >> (shift - own)) - from) as usize;
+                record.parts[at] += count;
+                sectors[at] += self.begun.counts.get(part).map_or(0, |(_, sectors)| *sectors);
+            }
+        }
+        let mean = |(sectors, count): (&u64, &u64)| sectors * SECTOR_BYTES / (*count).max(1);
+        let reach: Vec<u64> = sectors.iter().zip(&record.parts).map(mean).collect();
+        if reach.iter().any(|bytes| *bytes > record.part_bytes) {
+            record.reach_bytes = reach;
         }
         record.elsewhere = record.count - record.parts.iter().sum::<u64>();
         record.touched_parts = self.touched.parts(shift);

@@ -422,7 +422,9 @@ fn meddled(by: Meddling) -> Finding {
     let how = match by {
         Meddling::Read => "read events out of the capture's trace instance",
         Meddling::Cleared => "cleared the capture's trace instance",
-        Meddling::SwitchedOff => "switched the capture's trace instance, or tracepoints of it, off",
+        Meddling::SwitchedOff => {
+            "switched the capture's trace instance, or tracepoints of it, off, or changed its filters"
+        }
     };
     let text = format!(
         "somebody else {how}: requests are missing, and rates, latencies and how many were in flight are not those of the device"
