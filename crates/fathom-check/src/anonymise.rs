@@ -38,7 +38,7 @@ pub fn anonymise(mut snapshot: Snapshot, seed: u64) -> Snapshot {
     // From text, as everywhere: code for each other form that is read would make the binary larger. What cannot be read
     // again is left out.
     let mut hidden: Snapshot =
-        Snapshot::from_json(&names.text_of(&snapshot, "", "")).unwrap_or_default();
+        fathom_model::read::snapshot(&names.text_of(&snapshot, "", "")).unwrap_or_default();
     for node in &mut nodes {
         let text = names.text_of(node, "nodes", "machine");
         *node = json::from_str(&text).unwrap_or_else(|_| Node::new(NodeKind::Unknown, ""));

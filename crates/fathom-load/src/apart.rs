@@ -405,7 +405,7 @@ impl Run<'_> {
             }
             Some(Word::Done(outcome)) => {
                 part.jobs =
-                    JobRecord::list_from_json(outcome.jobs.get()).map_err(|_| Lost::Gone(index))?;
+                    fathom_model::read::jobs(outcome.jobs.get()).map_err(|_| Lost::Gone(index))?;
                 (part.has_ended, part.tick) = (true, None);
                 part.outcome = Some(outcome);
             }

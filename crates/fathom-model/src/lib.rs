@@ -26,6 +26,7 @@ pub mod payload;
 pub mod plan;
 pub mod play;
 pub mod play_keys;
+pub mod read;
 pub mod record;
 mod settings;
 pub mod snapshot;

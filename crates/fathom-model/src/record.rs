@@ -11,7 +11,6 @@ use crate::plan::cell::CellRecord;
 use crate::stack::{Stack, StackAround};
 use crate::verification::VerifyRecord;
 use crate::workload::{EngineKind, Workload};
-use fathom_base::json;
 use fathom_stats::{Histogram, SparseHistogram};
 use serde::{Deserialize, Serialize};
 
@@ -417,14 +416,6 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// Reads a list of them. The code for it is made here, and not again in each crate that reads one.
-    ///
-    /// # Errors
-    /// As [`json::from_str`].
-    pub fn list_from_json(text: &str) -> serde_json::Result<Vec<Self>> {
-        json::from_str(text)
-    }
-
     /// The record of one class.
     #[must_use]
     pub fn class(&self, class: OpClass) -> Option<&ClassRecord> {
@@ -714,14 +705,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads one. The code for it is made here, and not again in each crate that reads one.
-    ///
-    /// # Errors
-    /// As [`json::from_str`].
-    pub fn from_json(text: &str) -> serde_json::Result<Self> {
-        json::from_str(text)
-    }
-
     /// What was measured, watched or captured stands on these, as they were before; none of the null engine, and memory of old versions.
     #[must_use]
     pub fn stacks(&self) -> Vec<&Stack> {

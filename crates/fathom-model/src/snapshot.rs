@@ -4,7 +4,6 @@ use crate::host::HostFacts;
 use crate::stack::{Node, NodeKind};
 use crate::system::SystemFacts;
 use crate::vendor::Controller;
-use fathom_base::json;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,16 +36,6 @@ pub struct Snapshot {
     pub measured: Vec<Measured>,
     /// What could not be read, and why.
     pub unread: Vec<Unread>,
-}
-
-impl Snapshot {
-    /// Reads one. The code for it is made here, and not again in each crate that reads one.
-    ///
-    /// # Errors
-    /// As [`json::from_str`].
-    pub fn from_json(text: &str) -> serde_json::Result<Self> {
-        json::from_str(text)
-    }
 }
 
 /// Something that could not be read.

@@ -298,7 +298,7 @@ fn record(path: &Path, run_id: &str, row: &StoredRow) -> Result<Record, StoreErr
         return Err(damaged("the checksum does not match".into()));
     }
     // Read once: a record of a week is tens of megabytes. Its version alone is only looked for in what does not read.
-    let found = Record::from_json(text);
+    let found = fathom_model::read::record(text);
     let version = match &found {
         Ok(record) => record.version,
         Err(_) => json::from_str(text)

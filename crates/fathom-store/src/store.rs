@@ -202,7 +202,7 @@ impl Store {
     pub fn add_trial(&mut self, run_id: &str, record: &Record) -> Result<u32, StoreError> {
         let text = self.json(record)?;
         // A figure that is not a number turns into null on the way; better to know now.
-        Record::from_json(&text).map_err(|e| StoreError::Internal {
+        fathom_model::read::record(&text).map_err(|e| StoreError::Internal {
             path: self.path.clone(),
             detail: format!("the record '{}' would not read back: {e}", record.label),
         })?;

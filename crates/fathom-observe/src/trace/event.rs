@@ -147,6 +147,13 @@ impl Flags {
 /// An `F` before the operation asks for a flush before it, one behind it for a write to stable storage.
 #[must_use]
 pub fn parse_rwbs(letters: &[u8]) -> (Class, Flags) {
+    // Most are one of these.
+    match letters {
+        [b'R', 0, ..] => return (Class::Read, Flags::default()),
+        [b'W', 0, ..] => return (Class::Write, Flags::default()),
+        [b'W', b'S', 0, ..] => return (Class::Write, Flags::SYNC),
+        _ => {}
+    }
     let letters = letters.split(|b| *b == 0).next().unwrap_or_default();
     let (mut flags, mut rest) = (Flags::default(), letters);
     if let [b'F', next, ..] = letters
@@ -337,6 +344,9 @@ mod tests {
         let of = |bits: &[Flags]| Flags(bits.iter().map(|f| f.0).sum());
         for (letters, class, flags) in [
             (&b"R\0\0"[..], Class::Read, none),
+            (b"R", Class::Read, none),
+            (b"W\0S", Class::Write, none),
+            (b"WS\0M", Class::Write, Flags::SYNC),
             (b"RA", Class::Read, Flags::AHEAD),
             (b"WS", Class::Write, Flags::SYNC),
             (b"WFS\0x", Class::Write, of(&[Flags::FUA, Flags::SYNC])),

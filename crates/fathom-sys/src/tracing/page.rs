@@ -121,6 +121,7 @@ enum Time {
 }
 
 impl<'p> Step<'p> {
+    #[inline]
     fn first_of(records: &'p [u8]) -> Option<Self> {
         let word = u32_at(records, 0)?;
         // A field of bits: the kernel's compiler has them in the order of bytes.

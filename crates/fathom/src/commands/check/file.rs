@@ -146,7 +146,9 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
         Some(newer) if newer > u64::from(SNAPSHOT_FORMAT) => Err(format!(
             "form {newer} of a newer fathom; this one reads up to {SNAPSHOT_FORMAT}: use the newer one"
         )),
-        Some(_) => Snapshot::from_json(text).map_err(|error| format!("not understood: {error}")),
+        Some(_) => {
+            fathom_model::read::snapshot(text).map_err(|error| format!("not understood: {error}"))
+        }
     }
 }
 
