@@ -7,6 +7,7 @@
 mod boot;
 mod filesystems;
 mod magics;
+mod old;
 pub mod table;
 mod volumes;
 
@@ -81,6 +82,7 @@ fn find(image: &Image) -> Vec<Signature> {
     let mut found = magics::find(image);
     found.extend(filesystems::find(image));
     found.extend(volumes::find(image));
+    found.extend(old::find(image));
     found.extend(boot::find(image, &found));
     found.order_by_key(|signature| signature.offset_bytes);
     found.dedup();

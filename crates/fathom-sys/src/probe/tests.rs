@@ -66,11 +66,7 @@ fn random_bytes(seed: u64, len: usize) -> Vec<u8> {
 /// The recognisers over bytes in memory, as if they were the whole device.
 fn names_in(bytes: Vec<u8>) -> Vec<&'static str> {
     let image = Image { size_bytes: bytes.len() as u64, regions: vec![(0, bytes)] };
-    let mut found = magics::find(&image);
-    found.extend(filesystems::find(&image));
-    found.extend(volumes::find(&image));
-    found.extend(boot::find(&image, &found.clone()));
-    found.iter().map(|s| s.name).collect()
+    find(&image).iter().map(|s| s.name).collect()
 }
 
 #[test]
@@ -148,6 +144,35 @@ fn plain_magics_are_found_at_their_places() {
     check(64 * MIB, &[(64 * MIB - 255 * 512, b"Promise Technology, Inc.")], &["Promise RAID"]);
     check(MIB, &[(MIB - 4096 + 60, b"\x83\x74\x02\x6b")], &["DRBD"]);
     check(MIB, &[(0, b"RDSK\0\0\0\x40")], &["Amiga partition table"]);
+    check(MIB, &[(0, b"\xce\xfa\xad\x1b")], &["bfs"]);
+    check(MIB, &[(8192, b"\x49\xe8\x95\xf9")], &["hpfs"]);
+    check(MIB, &[(4096, b"SPB5")], &["NetWare NSS"]);
+    check(MIB, &[(0, b"UBI#")], &["ubi"]);
+    check(MIB, &[(0, b"\x31\x18\x10\x06")], &["ubifs"]);
+}
+
+#[test]
+fn formats_of_old_machines() {
+    for block in [0, 9, 15, 18] {
+        check(MIB, &[(block * 1024 + 1016, b"\x20\x7e\x18\xfd")], &["sysv"]);
+        check(MIB, &[(block * 1024 + 1016, b"\xfd\x18\x7e\x20")], &["sysv"]);
+    }
+    check(MIB, &[(16312, b"\x57\x29\x03\0\x01\0\0\0")], &["Ultrix disk label"]);
+    check(MIB, &[(16312, b"\x57\x29\x03\0\x02\0\0\0")], &[]);
+    let entry = |kind: &[u8; 3], size: u32| {
+        [&[1][..], kind, &2_u32.to_be_bytes(), &size.to_be_bytes()].concat()
+    };
+    let all = ((MIB / 512) as u32).to_be_bytes();
+    check(MIB, &[(0x1d2, &entry(b"GEM", 1000))], &["Atari partition table"]);
+    check(MIB, &[(0x1d2, &entry(b"GEM", 1 << 20))], &[]);
+    check(MIB, &[(0x1c6, &entry(b"ABC", 1000))], &[]);
+    check(MIB, &[(0x1c2, &all), (0x1c6, &entry(b"ABC", 1000))], &["Atari partition table"]);
+    let mut last = [0; 128];
+    last[..8].copy_from_slice(b"JM\0\x01\0\0\x03\x04");
+    check(MIB, &[(MIB - 512, &last)], &[]);
+    let sum: u16 = last.chunks(2).map(|word| u16::from_le_bytes([word[0], word[1]])).sum();
+    last[4..6].copy_from_slice(&sum.wrapping_neg().to_le_bytes());
+    check(MIB, &[(MIB - 512, &last)], &["JMicron RAID"]);
 }
 
 #[test]
