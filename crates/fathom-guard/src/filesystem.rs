@@ -40,12 +40,17 @@ impl FilesystemId {
     /// compared, only the visible part tells.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {
-        let is_other = match (&self.uuid, &other.uuid) {
+        self.is_apart_from(other) || self.root != other.root
+    }
+
+    /// The same, whichever part of it is visible.
+    #[must_use]
+    pub fn is_apart_from(&self, other: &Self) -> bool {
+        match (&self.uuid, &other.uuid) {
             (Some(own), Some(other)) => own != other,
             _ if self.boot_id.is_none() || self.boot_id != other.boot_id => false,
             _ => self.fsid.zip(other.fsid).is_some_and(|(own, other)| own != other),
-        };
-        is_other || self.root != other.root
+        }
     }
 }
 
@@ -100,7 +105,8 @@ mod tests {
         assert!(id(None, 1, "x").differs_from(&id(None, 2, "x")));
         assert!(!id(None, 1, "x").differs_from(&id(None, 1, "x")));
         assert!(!id(None, 1, "x").differs_from(&id(None, 2, "y")), "nothing can be said");
-        assert!(a.differs_from(&FilesystemId { root: "/@home".into(), ..a.clone() }));
+        let part = FilesystemId { root: "/@home".into(), ..a.clone() };
+        assert!(a.differs_from(&part) && !a.is_apart_from(&part));
     }
 
     #[test]

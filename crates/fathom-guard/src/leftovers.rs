@@ -321,16 +321,22 @@ fn group_elsewhere(root: &SysRoot, entry: &Entry) -> Option<PathBuf> {
     cgroup_io::named_below(&entry.mount_point, entry.path.file_name()?)
 }
 
-/// The entry with the path that it has here, when its owner had mounts of its own.
+/// The entry with the path that it has here, when its owner had mounts of its own or its filesystem is mounted elsewhere by now.
 fn found_elsewhere(root: &SysRoot, record: &Record) -> Option<Record> {
     let Record { file, entry } = record;
-    let at = entry.at.as_ref().filter(|_| !entry.owner.shares_paths(root))?;
     let is_same_boot = entry.owner.is_of_this_boot(root);
+    let shares_paths = entry.owner.shares_paths(root);
+    // After a boot nothing is left to know it by, but that it is mounted where it was.
+    let at = entry.at.as_ref().filter(|_| is_same_boot || !shares_paths)?;
     let Found::At(path) = file_at::find(root, &entry.path, Some(at), is_same_boot) else {
         return None;
     };
     let mount_point = place::mount_point(root, &path);
     let filesystem = FilesystemId::of(root, &path);
+    let noted = entry.filesystem.as_ref().filter(|_| shares_paths);
+    if noted.zip(filesystem.as_ref()).is_some_and(|(noted, found)| noted.is_apart_from(found)) {
+        return None;
+    }
     // What it is shows there; nothing is looked for once more.
     let entry = Entry { mount_point, filesystem, path, at: None, ..entry.clone() };
     Some(Record { file: file.clone(), entry })

@@ -11,7 +11,7 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -49,16 +49,27 @@ fn variables_in(command: &str) -> impl Iterator<Item = String> {
     names.filter(|name| name.starts_with(|c: char| !c.is_ascii_digit()))
 }
 
-/// Why the commands would not run where they did; none where they would.
-pub fn misplaced(at: &KnobAt) -> Option<String> {
-    let directory = at.directory.as_ref()?;
-    let shown = directory.display();
-    if let Err(error) = fs::read_dir(directory) {
-        return Some(format!("the directory {shown} of its run: {error}"));
+/// The directory in which the commands run: the very one of their run, by its path, or because this process is in it; `.` where
+/// none was noted.
+///
+/// # Errors
+/// Why it is not to be found.
+pub fn directory(at: &KnobAt) -> Result<PathBuf, String> {
+    let Some(noted) = &at.directory else { return Ok(PathBuf::from(".")) };
+    let shown = noted.display();
+    // A symbolic link may lead there by now.
+    let real = noted.canonicalize().and_then(|real| fs::read_dir(&real).map(|_| real));
+    let Some(own) = &at.directory_at else {
+        return real.map_err(|error| format!("the directory {shown} of its run: {error}"));
+    };
+    let here = env::current_dir().ok();
+    if let Some(own) = real.iter().chain(&here).find(|dir| file_at::is_at(dir, own)) {
+        return Ok(own.clone());
     }
-    let is_another =
-        at.directory_at.as_ref().is_some_and(|noted| !file_at::is_at(directory, noted));
-    is_another.then(|| format!("{shown} is another directory than that of its run by now"))
+    Err(match real {
+        Ok(_) => format!("{shown} is another directory than that of its run by now"),
+        Err(error) => format!("the directory {shown} of its run: {error}"),
+    })
 }
 
 /// What the read command prints, without white space around it.
@@ -88,9 +99,7 @@ pub fn write(own: &OwnKnob, at: &KnobAt, value: &str) -> Result<(), String> {
 
 /// The shell for a command, where that was run first.
 fn shell_at(command: &str, at: &KnobAt) -> Result<Command, String> {
-    if let Some(reason) = misplaced(at) {
-        return Err(reason);
-    }
+    let directory = directory(at)?;
     let mut shell = Command::new("/bin/sh");
     for (name, value) in &at.variables {
         match value {
@@ -99,7 +108,7 @@ fn shell_at(command: &str, at: &KnobAt) -> Result<Command, String> {
         };
     }
     shell.args(["-c", command]).env("LC_ALL", "C").stdin(Stdio::null());
-    shell.current_dir(at.directory.as_deref().unwrap_or(Path::new(".")));
+    shell.current_dir(directory);
     Ok(shell)
 }
 
@@ -246,11 +255,31 @@ mod tests {
         assert_eq!(named("cat $CONF/x \"${DIR_2}\"; echo $1 $$ $(id) ~"), ["CONF", "DIR_2"]);
         let at = here(&SysRoot::live(), &own("cat $NO_SUCH_NAME/x", "true"));
         assert!(at.variables["PATH"].is_some() && at.variables["NO_SUCH_NAME"].is_none());
-        assert_eq!(misplaced(&at), None);
+        assert_eq!(directory(&at).ok(), at.directory);
         let Some(noted) = at.directory_at.clone() else { return };
         let elsewhere = FileAt { inode: noted.inode.map(|inode| inode + 1), ..noted };
-        let at = KnobAt { directory_at: Some(elsewhere), ..at };
-        assert!(misplaced(&at).unwrap().contains("another directory"));
+        let another = KnobAt { directory_at: Some(elsewhere), ..at.clone() };
+        assert!(directory(&another).unwrap_err().contains("another directory"));
+        // This process is in it, whatever it was called.
+        for gone in ["/no/such/directory", "/"] {
+            let renamed = KnobAt { directory: Some(gone.into()), ..at.clone() };
+            assert_eq!(directory(&renamed).ok(), at.directory, "{gone}");
+        }
+    }
+
+    /// The directory was moved, and a link to it left behind.
+    #[test]
+    fn a_directory_is_the_same_by_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (was, now) = (dir.path().join("rel"), dir.path().join("new/rel"));
+        std::fs::create_dir_all(&was).unwrap();
+        let directory_at = file_at::note(&SysRoot::live(), &was);
+        let at = KnobAt { directory: Some(was.clone()), directory_at, ..KnobAt::default() };
+        std::fs::create_dir(dir.path().join("new")).unwrap();
+        std::fs::rename(&was, &now).unwrap();
+        assert!(directory(&at).is_err());
+        std::os::unix::fs::symlink("new/rel", &was).unwrap();
+        assert_eq!(directory(&at).unwrap(), now.canonicalize().unwrap());
     }
 
     #[test]

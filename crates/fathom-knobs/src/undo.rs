@@ -443,7 +443,7 @@ fn undo_own(
     let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == change.boot_id);
     let noted = change.at.directory_at.clone();
     let at = KnobAt { directory_at: noted.filter(|_| is_same_boot), ..change.at.clone() };
-    if let Some(reason) = own::misplaced(&at) {
+    if let Err(reason) = own::directory(&at) {
         return Undo::NotHere(format!("{reason}; {}", told(&change.before)));
     }
     let now = match own::read(own, &at) {

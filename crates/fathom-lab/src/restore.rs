@@ -191,9 +191,14 @@ pub fn restore_log(
     let mut reports = Vec::new();
     for entry in log.pending() {
         let report = restore_entry(root, log, &entry, force, is_same_boot, note);
-        if !is_told_by_older(log, &entry, &report) {
-            reports.push(report);
+        if is_told_by_older(log, &entry, &report) {
+            continue;
         }
+        let state_dir = log.path().parent().and_then(Path::parent);
+        if let Some(state_dir) = state_dir.filter(|_| report.outcome.is_done()) {
+            forget_files_of(root, state_dir, &entry.change);
+        }
+        reports.push(report);
     }
     reports
 }
@@ -361,7 +366,13 @@ fn unreadable(what: &str, reason: String) -> Report {
 
 /// Test files on a filesystem that fathom had made are gone with it: nobody need look for them any more.
 fn forget_files_of(root: &SysRoot, state_dir: &Path, change: &Change) {
-    let Change::Setup(SetupChange::Mount { mount_point, .. }) = change else { return };
+    if let Change::Setup(SetupChange::Mount { mount_point, .. }) = change {
+        forget_files_at(root, state_dir, mount_point);
+    }
+}
+
+/// The same of what was mounted there.
+pub(crate) fn forget_files_at(root: &SysRoot, state_dir: &Path, mount_point: &Path) {
     let Ok(contents) = journal::read_all(root, state_dir) else { return };
     for record in contents.records {
         if record.entry.path.starts_with(mount_point) {

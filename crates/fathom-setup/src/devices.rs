@@ -50,6 +50,7 @@ fn given(site: &mut Site<'_, '_>, consent: &Consent, path: &Path) -> Result<Devi
     }
     let claim = claim?;
     let device = site.device(path)?;
+    site.tell_given(&device)?;
     site.claims.insert(device.path.clone(), claim);
     Ok(device)
 }

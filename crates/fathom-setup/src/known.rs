@@ -36,7 +36,8 @@ impl Known {
             SetupChange::Group { uuids, .. } | SetupChange::Volume { uuids, .. } => {
                 uuids.iter().for_each(|uuid| self.add(uuid));
             }
-            SetupChange::Directory { .. }
+            SetupChange::Given { .. }
+            | SetupChange::Directory { .. }
             | SetupChange::LoopFile { .. }
             | SetupChange::Loop { .. }
             | SetupChange::Crypt { .. }

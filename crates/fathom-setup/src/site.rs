@@ -174,6 +174,22 @@ impl<'s, 'b> Site<'s, 'b> {
         Ok(())
     }
 
+    /// Notes once which device it is that was given. Nothing of that is to be taken back.
+    pub fn tell_given(&mut self, device: &Device) -> Result<(), SetupError> {
+        let found = BlockDir::by_name(self.root, &device.name);
+        let Some((builder, found)) = self.builder.as_mut().zip(found) else { return Ok(()) };
+        let sequence = found.disk().and_then(|disk| disk.value("diskseq"));
+        let Some((devno, sequence)) = found.devno().zip(sequence) else { return Ok(()) };
+        let (device_id, device) = (device.id.clone(), devno.to_string());
+        let change = Change::Setup(SetupChange::Given { device_id, device, sequence });
+        let mut entries = (0..).map_while(|step| builder.log.entry(step));
+        if entries.any(|entry| entry.change == change) {
+            return Ok(());
+        }
+        let step = builder.log.intend(change)?;
+        Ok(builder.log.undone(step)?)
+    }
+
     /// Notes an intention, runs what makes it, notes that it is made. The devices are let go just before.
     pub fn make(
         &mut self,

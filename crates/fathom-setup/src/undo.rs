@@ -1,6 +1,7 @@
 //! Taking back what was built, by the journal alone: by the process that built it, or by a later one that knows nothing else. Everything
 //! is found by identifiers and UUIDs, never by a name alone; what is not provably ours stays.
 
+mod find;
 mod theirs;
 
 use crate::Undo;
@@ -23,6 +24,7 @@ use fathom_sys::{devno::DevNo, loopdev, openers};
 use std::fmt::Write;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -74,7 +76,7 @@ impl<'a> Undoing<'a> {
             SetupChange::Signature { device_id, name, uuid, signature } => {
                 self.signature(device_id, name, uuid, signature)
             }
-            SetupChange::OldData { .. } => Undo::AlreadyBack,
+            SetupChange::Given { .. } | SetupChange::OldData { .. } => Undo::AlreadyBack,
             SetupChange::Mount { mount_point, device_id } => self.mount(mount_point, device_id),
         }
     }
@@ -226,6 +228,10 @@ impl<'a> Undoing<'a> {
             let found = format!("{} is another file by now", path.display());
             return Undo::ChangedBySomebody { found };
         }
+        if let Some(device) = device_over(self.root, path) {
+            let found = format!("/dev/{} of somebody's shows {}", device, path.display());
+            return Undo::ChangedBySomebody { found };
+        }
         self.log.fault_point("before removing a file");
         let removed = fs::remove_file(path);
         self.log.fault_point("after removing a file");
@@ -236,50 +242,11 @@ impl<'a> Undoing<'a> {
         }
     }
 
-    /// What is known of a loop device of ours by its file. The last one of that path counts: files are built anew for the next trial.
-    fn backing(&self, path: &Path, at: Option<&FileAt>) -> Backing {
-        let entries = (0..).map_while(|step| self.log.entry(step));
-        let sequences = entries.filter_map(|entry| match &entry.change {
-            Change::Setup(SetupChange::Loop { path: other, sequence, .. }) if other == path => {
-                Some(*sequence)
-            }
-            _ => None,
-        });
-        let sequence = sequences.last().flatten().filter(|_| self.is_same_boot());
-        let at = at.filter(|at| self.is_same_boot() && at.inode.is_some()).cloned();
-        Backing { path: path.to_owned(), at, sequence, has_same_paths: self.has_same_paths }
-    }
-
-    /// The loop device that shows the file, or showed it before it was removed.
-    fn loop_over(&self, backing: &Backing) -> Option<loopdev::LoopDevice> {
-        let mut attached = loopdev::attached(self.root).into_iter();
-        attached.find(|device| backing.is_shown_by(self.root, device))
-    }
-
     /// Where the file of a loop device is now that was moved out of the state directory: nobody would find it there when it is detached.
     fn moved_out(&self, device: &loopdev::LoopDevice, path: &Path, at: &FileAt) -> Option<PathBuf> {
         let is_it = |path: &Path| file_at::is_at(path, at);
         let now = device.backing_path.clone().filter(|now| is_it(now))?;
         (!is_it(path) && self.in_store(&is_it).is_none()).then_some(now)
-    }
-
-    /// True when the identifier means the device, that of a loop device also where its file has another path than here.
-    fn means(&self, devno: DevNo, id: &str) -> bool {
-        // The last of that path: a file that is built anew for the next trial has another inode.
-        let noted =
-            (0..).map_while(|step| self.log.entry(step)).filter_map(|entry| match &entry.change {
-                Change::Setup(SetupChange::Loop { path, at, .. }) if path == Path::new(id) => {
-                    Some(self.backing(path, at.as_ref()))
-                }
-                _ => None,
-            });
-        if let Some(noted) = noted.last() {
-            let device = loopdev::by_devno(self.root, devno);
-            return device.is_some_and(|device| noted.is_shown_by(self.root, &device));
-        }
-        let is_path = id.starts_with('/') && !self.has_same_paths;
-        (!is_path || self.log.maker().has_same_root(self.root))
-            && identity::device_id(self.root, devno).is_meant_by(id)
     }
 
     fn loop_device(&mut self, path: &Path, at: Option<&FileAt>) -> Undo {
@@ -359,10 +326,8 @@ impl<'a> Undoing<'a> {
     fn multipath(&mut self, name: &str, paths: &[BuiltOn]) -> Undo {
         let map = known::mapped(self.root, name);
         if let Some(map) = &map {
-            let is_ours = |slave: &BlockDir| {
-                let id = slave.devno().map(|devno| identity::device_id(self.root, devno));
-                id.is_some_and(|id| paths.iter().any(|path| id.is_meant_by(&path.id)))
-            };
+            let is_path = |devno| paths.iter().any(|path| self.means(devno, &path.id));
+            let is_ours = |slave: &BlockDir| slave.devno().is_some_and(is_path);
             let has_our_id = map.text("dm/uuid").as_deref() == Some(name);
             if !has_our_id || !map.slaves().iter().all(is_ours) {
                 return Undo::ChangedBySomebody { found: format!("{name} is another map by now") };
@@ -569,41 +534,6 @@ impl<'a> Undoing<'a> {
         }
     }
 
-    /// A device is not there: it went with what it was made of, or it is away.
-    fn absent(&self, id: &str, name: &str) -> Undo {
-        let entries = (0..).map_while(|step| self.log.entry(step));
-        let is_ours = entries.into_iter().any(|entry| match &entry.change {
-            Change::Setup(SetupChange::LoopFile { path, .. }) => Path::new(id) == path,
-            Change::Setup(SetupChange::Table { partitions, .. }) => {
-                partitions.iter().any(|uuid| is_same_uuid(uuid, id))
-            }
-            Change::Setup(SetupChange::Array { uuid, .. }) => is_same_uuid(uuid, id),
-            _ => false,
-        });
-        let is_mapped = ["LVM-", "CRYPT-", "fathom-"].iter().any(|start| id.starts_with(start));
-        if is_ours || is_mapped {
-            return Undo::AlreadyBack;
-        }
-        Undo::Gone(format!("{name} ({id})"))
-    }
-
-    /// A device that was a path of a map of ours, with the other paths to the same disk.
-    fn paths_beside(&self, device: &BlockDir) -> Vec<DevNo> {
-        let Some(own) = device.devno() else { return Vec::new() };
-        let id = identity::device_id(self.root, own);
-        let entries = (0..).map_while(|step| self.log.entry(step));
-        let is_path = entries.into_iter().any(|entry| match &entry.change {
-            Change::Setup(SetupChange::Multipath { paths, .. }) => {
-                paths.iter().any(|path| id.is_meant_by(&path.id))
-            }
-            _ => false,
-        });
-        if !is_path {
-            return Vec::new();
-        }
-        identity::namesakes(self.root, own).into_iter().chain([own]).collect()
-    }
-
     /// Makes a device blank on which nothing but ours is.
     fn blank(&mut self, id: &str, name: &str, uuid: &str, most: usize) -> Undo {
         let Some(device) = self.find(id, uuid, most) else { return self.absent(id, name) };
@@ -645,45 +575,6 @@ impl<'a> Undoing<'a> {
     }
 }
 
-/// The file of a loop device of ours.
-#[derive(Debug, Clone)]
-struct Backing {
-    path: PathBuf,
-    /// What it is, where that was noted.
-    at: Option<FileAt>,
-    /// The running number of its device, likewise.
-    sequence: Option<u64>,
-    has_same_paths: bool,
-}
-
-impl Backing {
-    /// True for the loop device that shows it, or showed it before it was removed.
-    fn is_shown_by(&self, root: &SysRoot, device: &loopdev::LoopDevice) -> bool {
-        let Some(shown) = &device.backing_path else { return false };
-        let disk = BlockDir::by_devno(root, device.devno);
-        let sequence: Option<u64> = disk.and_then(|disk| disk.value("diskseq"));
-        if let Some((noted, now)) = self.sequence.zip(sequence) {
-            return noted == now;
-        }
-        let text = shown.to_string_lossy();
-        let removed = text.strip_suffix(" (deleted)").map(Path::new);
-        let shown = removed.unwrap_or(shown);
-        let inode = self.at.as_ref().map(|at| (at.device.parse().ok(), at.inode));
-        let is_it = inode.is_none_or(|(filesystem, inode)| {
-            device.backing_inode.map(|(on, number)| (Some(on), Some(number)))
-                == Some((filesystem, inode))
-        });
-        match &self.at {
-            // Whatever the file is called by now. Its number alone is another file's when ours is gone.
-            Some(at) if self.has_same_paths && removed.is_none() => {
-                is_it && file_at::is_at(shown, at)
-            }
-            None if self.has_same_paths => shown == self.path,
-            _ => is_it && is_same_end(shown, &self.path),
-        }
-    }
-}
-
 /// True for paths of which the last two names are the same: the directory of a run is named after that, wherever it is seen.
 fn is_same_end(a: &Path, b: &Path) -> bool {
     let end = |path: &Path| {
@@ -691,6 +582,14 @@ fn is_same_end(a: &Path, b: &Path) -> bool {
         dir.zip(path.file_name().map(ToOwned::to_owned))
     };
     end(a).is_some() && end(a) == end(b)
+}
+
+/// A loop device over a file, by whatever path.
+fn device_over(root: &SysRoot, path: &Path) -> Option<String> {
+    let meta = fs::metadata(path).ok()?;
+    let inode = Some((DevNo::from_raw(meta.dev()), meta.ino()));
+    let mut attached = loopdev::attached(root).into_iter();
+    attached.find(|device| device.backing_inode == inode).map(|device| device.name)
 }
 
 /// Of two parts of one change, what is to be said of both.

@@ -22,6 +22,7 @@ use fathom_model::record::TargetKind;
 use fathom_model::stack::Stack;
 use fathom_setup::{Builder, Built, Recovery, SetupError};
 use fathom_sys::child::{self, Output, Program};
+use fathom_sys::mounts;
 use fathom_sys::process;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
@@ -237,10 +238,18 @@ impl Bench {
     /// Takes the setup down.
     pub fn take_down(&mut self, lab: &mut Lab<'_>) -> Result<(), LabError> {
         self.release_targets(lab);
+        let places: Vec<PathBuf> = self.filesystems().into_iter().cloned().collect();
         let Some(built) = self.built.take() else { return Ok(()) };
         // Also after a signal: what was built comes down.
         let (log, stop) = (Self::log(&mut self.log)?, &StopFlag::default());
-        with_builder(lab, log, self.seed, stop, |builder| fathom_setup::take_down(builder, built))
+        let act = |builder: &mut Builder<'_>| fathom_setup::take_down(builder, built);
+        let done = with_builder(lab, log, self.seed, stop, act);
+        let mounted = mounts::own_mounts(&lab.root);
+        let is_mounted = |place: &PathBuf| mounted.iter().any(|m| m.mount_point == *place);
+        for place in places.into_iter().filter(|place| !is_mounted(place)) {
+            restore::forget_files_at(&lab.root, &lab.state_dir, &place);
+        }
+        done
     }
 
     /// Which of the built filesystems does not show any more where it was mounted: what is written there would come to lie elsewhere.

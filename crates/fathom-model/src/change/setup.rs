@@ -17,6 +17,16 @@ pub struct BuiltOn {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum SetupChange {
+    /// A device that was there, on which the rest is built. There is nothing to take back: in the same boot this tells it from all others,
+    /// whatever the file behind it is called by then.
+    Given {
+        /// The device's ID as consent names it.
+        device_id: String,
+        /// Its number, as `MAJOR:MINOR`.
+        device: String,
+        /// The kernel's running number of the disk (`diskseq`): with another file a loop device has another one.
+        sequence: u64,
+    },
     /// A directory of fathom's own for mount points and the files of loop devices; removed when it is empty.
     Directory {
         /// Absolute path.
@@ -136,6 +146,7 @@ impl SetupChange {
     #[must_use]
     pub fn summary(&self) -> String {
         match self {
+            Self::Given { device_id, .. } => format!("device {device_id}"),
             Self::Directory { path, .. } => format!("directory {}", path.display()),
             Self::LoopFile { path, .. } => format!("file {}", path.display()),
             Self::Loop { path, .. } => format!("loop device over {}", path.display()),

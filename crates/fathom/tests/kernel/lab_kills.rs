@@ -111,7 +111,7 @@ fn with_setups() {
 }
 
 /// Killed before its first measurement.
-fn kill_measuring(sandbox: &Sandbox, args: &[&str]) {
+pub fn kill_measuring(sandbox: &Sandbox, args: &[&str]) {
     let names = points(sandbox, args);
     let number = names.iter().position(|name| name == "before a measurement");
     let number = 1 + number.unwrap_or_else(|| panic!("{names:?}"));

@@ -37,6 +37,7 @@ mod lab_grid;
 mod lab_holds;
 mod lab_in_use;
 mod lab_kills;
+mod lab_moved;
 mod lab_plans;
 mod lab_services;
 mod lab_several;
@@ -128,6 +129,7 @@ fn others() -> Vec<Trial> {
     trials.extend(lab_containers::trials());
     trials.extend(lab_in_use::trials());
     trials.extend(lab_kills::trials());
+    trials.extend(lab_moved::trials());
     trials.extend(lab_holds::trials());
     trials.extend(lab_grid::trials());
     trials.extend(lab_several::trials());

@@ -1,0 +1,177 @@
+//! `fathom restore` after an experiment was killed and what it worked on has other names by then: files behind devices that were given,
+//! directories, mounts. It is the very same, so it is found.
+
+use crate::cli::{Sandbox, p, run, wait_until};
+use crate::filesystems::mounted;
+use crate::lab::{assert_same, machine, plan};
+use crate::lab_kills::{READ, kill_measuring};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
+use fathom_testkit::command::{run_tool, tool};
+use fathom_testkit::{FsKind, LoopDevice, LoopOptions, Trial, kernel_test};
+use std::fs;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let tools = |name| [ext4[0], ext4[1], Tool(name)];
+    vec![
+        kernel_test("lab_moved_file_of_a_given_device", &tools("sfdisk"), given_device),
+        kernel_test("lab_moved_directory_of_own_knobs", &[FathomBinary], own_directory),
+        kernel_test("lab_moved_mount_of_test_files", &ext4, moved_mount),
+        kernel_test("lab_moved_to_a_device_of_somebodys", &ext4, shown_by_somebody),
+        kernel_test("lab_unmade_filesystem_has_no_files", &tools("chattr"), unmade),
+    ]
+}
+
+/// True where the magic of ext4 is, in a device or a partition that begins there.
+fn has_ext4(image: &Path, start: u64) -> bool {
+    let mut magic = [0; 2];
+    fs::File::open(image).unwrap().read_exact_at(&mut magic, start + 1080).unwrap();
+    magic == [0x53, 0xef]
+}
+
+/// The file of a device that was given is renamed, and a copy has its old name, which another device shows.
+fn given_device() {
+    const START: u64 = 1 << 20;
+    let options = LoopOptions { partition_scan: true, ..LoopOptions::default() };
+    for (slice, start) in [("", 0), ("slice = { start = '1MiB', size = '30MiB' }\n", START)] {
+        let sandbox = Sandbox::new();
+        let [image, renamed] = ["given.img", "renamed.img"].map(|name| sandbox.scratch.join(name));
+        fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        let device = LoopDevice::over(&image, &options).unwrap();
+        let before = machine(&sandbox, &[]);
+        let text = format!(
+            "{READ}[setup]\ndevices = ['{}']\n{slice}filesystem.type = 'ext4'\n[design]\nblocks = 1\n",
+            p(device.path())
+        );
+        let (file, consent) = (plan(&sandbox, "given", &text), format!("--destroy={}", p(&image)));
+        kill_measuring(&sandbox, &["lab", p(&file), "--new", "--seed=3", &consent]);
+        run_tool("sync", ["--file-system", p(&image)]).unwrap();
+        assert!(has_ext4(&image, start), "{slice}");
+        fs::rename(&image, &renamed).unwrap();
+        fs::copy(&renamed, &image).unwrap();
+        let copied = fs::read(&image).unwrap();
+        let copy = LoopDevice::over(&image, &LoopOptions::default()).unwrap();
+        let done = sandbox.run(&["restore"]);
+        assert_eq!(done.code, 0, "{slice}: {done:?}");
+        assert!(!has_ext4(&renamed, start), "{slice}: {done:?}");
+        assert!(!done.stdout.contains("as it was before"), "{slice}: {done:?}");
+        drop(copy);
+        assert!(fs::read(&image).unwrap() == copied, "{slice}: the copy is somebody's");
+        fs::rename(&renamed, &image).unwrap();
+        assert_same(&before, &machine(&sandbox, &[]), &format!("{slice}: {done:?}"));
+        sandbox.nothing_left(&[]);
+    }
+}
+
+/// The directory in which commands of the user's own ran is reached by a link that was left behind, or is that of `fathom restore`.
+fn own_directory() {
+    let sandbox = Sandbox::new();
+    let (started, moved) = (sandbox.scratch.join("started"), sandbox.scratch.join("new/place"));
+    fs::create_dir_all(moved.parent().unwrap()).unwrap();
+    fs::create_dir(&started).unwrap();
+    let knob = "[knobs]\nown.mine = 'b'\n[design]\nblocks = 1\n[[own_knob]]\nname = 'mine'\nread = 'cat ./own'\nwrite = 'echo {value} > ./own'\nvalues = ['a', 'b']\n";
+    let file = plan(&sandbox, "own", &format!("target = 'null:'\n{READ}{knob}"));
+    let list = sandbox.scratch.join("points");
+    let run_in = |dir: &Path, args: &[&str], fault: &str| {
+        run(|| {
+            let mut command = sandbox.command(args);
+            command.current_dir(dir).env("FATHOM_FAULT", fault);
+            command
+        })
+    };
+    let args = ["lab", p(&file), "--new", "--seed=3"];
+    fs::write(started.join("own"), "a\n").unwrap();
+    run_in(&started, &args, &format!("list:{}", p(&list)));
+    let text = fs::read_to_string(&list).unwrap();
+    let number = text.lines().position(|line| line.ends_with("before a measurement")).unwrap() + 1;
+    for by_link in [true, false] {
+        run_in(&started, &args, &format!("kill:{number}"));
+        assert_eq!(fs::read_to_string(started.join("own")).unwrap(), "b\n");
+        fs::rename(&started, &moved).unwrap();
+        let done = if by_link {
+            symlink("new/place", &started).unwrap();
+            let done = run_in(sandbox.scratch.path(), &["restore"], "");
+            fs::remove_file(&started).unwrap();
+            done
+        } else {
+            run_in(&moved, &["restore"], "")
+        };
+        assert_eq!(done.code, 0, "{by_link}: {done:?}");
+        assert_eq!(fs::read_to_string(moved.join("own")).unwrap(), "a\n", "{by_link}: {done:?}");
+        fs::rename(&moved, &started).unwrap();
+    }
+}
+
+/// The filesystem of the test files is mounted elsewhere by now.
+fn moved_mount() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let file = plan(&sandbox, "files", &format!("{READ}[design]\nblocks = 1\n"));
+    kill_measuring(&sandbox, &["lab", p(&file), p(fs.dir()), "--new", "--seed=3"]);
+    let elsewhere = sandbox.scratch.join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let mount = |dir: &Path| run_tool("mount", [fs.device().path(), dir]).unwrap();
+    run_tool("umount", [fs.dir()]).unwrap();
+    mount(&elsewhere);
+    let there = || {
+        let names = std::fs::read_dir(&elsewhere).unwrap().flatten();
+        names.filter(|entry| entry.file_name().to_string_lossy().contains("fathom")).count()
+    };
+    let before = there();
+    let done = sandbox.run(&["restore"]);
+    let after = there();
+    assert!(tool("umount").arg(&elsewhere).status().unwrap().success());
+    mount(fs.dir());
+    assert_eq!((before, done.code, after), (1, 0, 0), "{done:?}");
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// Somebody has detached fathom's loop device and shows its file themselves: it is not taken away below theirs.
+fn shown_by_somebody() {
+    let sandbox = Sandbox::new();
+    let setup = "[setup]\ndevices = ['loop:32MiB']\nfilesystem.type = 'ext4'\n";
+    let file = plan(&sandbox, "built", &format!("{READ}{setup}[design]\nblocks = 1\n"));
+    kill_measuring(&sandbox, &["lab", p(&file), "--new", "--seed=3"]);
+    let state = sandbox.db().parent().unwrap().canonicalize().unwrap();
+    let mut dirs = fs::read_dir(&state).unwrap().flatten().map(|entry| entry.path());
+    let dir = dirs.find(|path| path.join("disk-1.img").exists()).unwrap();
+    let image = dir.join("disk-1.img");
+    let shown = || {
+        let shown = tool("losetup").arg("-j").arg(&image).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let own = shown();
+    run_tool("umount", [dir.join("mnt")]).unwrap();
+    run_tool("losetup", ["--detach", own.split(':').next().unwrap()]).unwrap();
+    wait_until("it is detached", || shown().is_empty());
+    let options = LoopOptions { read_only: true, ..LoopOptions::default() };
+    let theirs = LoopDevice::over(&image, &options).unwrap();
+    let done = sandbox.run(&["restore"]);
+    assert_eq!(done.code, 5, "{done:?}");
+    let told = format!("{} of somebody's shows {}", p(theirs.path()), p(&image));
+    assert!(image.exists() && done.stdout.contains(&told), "{done:?}");
+    drop(theirs);
+    wait_until("theirs is detached", || shown().is_empty());
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+    assert!(!dir.exists());
+    sandbox.nothing_left(&[]);
+}
+
+/// A test file cannot be removed from a filesystem that the setup has made: it is gone with that, and nobody looks for it any more.
+fn unmade() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let setup = "[setup]\ndevices = ['loop:32MiB']\nfilesystem.type = 'ext4'\n";
+    let beside = "[factors]\ncompanion = ['none', 'chattr +i .fathom-*/data; exec sleep 600']\n";
+    let load = READ.replace("50ms", "500ms");
+    let text = format!("{load}{setup}{beside}[design]\nblocks = 1\nsentinel = false\n");
+    let file = plan(&sandbox, "unmade", &text);
+    let done = sandbox.run(&["lab", p(&file), "--seed=3"]);
+    assert!(done.stderr.contains("Operation not permitted"), "it could be removed: {done:?}");
+    assert!(done.stdout.contains("Everything that was changed is back as before"), "{done:?}");
+    assert_same(&before, &machine(&sandbox, &[]), &format!("{done:?}"));
+    sandbox.nothing_left(&[]);
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+}
