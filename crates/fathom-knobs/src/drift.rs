@@ -1,5 +1,6 @@
 //! Whether settings are still what they were set to, and what could not be put back exactly.
 
+use crate::error::KnobError;
 use crate::legal::matches;
 use crate::names;
 use crate::own;
@@ -71,6 +72,28 @@ pub fn current(root: &SysRoot, setting: &Setting, own: &[OwnKnob]) -> Option<Str
     }
     let site = Site::find(root, &setting.place).ok()?;
     settle::now(root, &site, &setting.knob)
+}
+
+/// What a setting of the user's own is now, before anything sets it.
+///
+/// # Errors
+/// [`KnobError::Read`] when its command does not say, and [`KnobError::Value`] for what could not be put back: nobody says that its other
+/// command takes it.
+pub fn check_own(root: &SysRoot, own: &OwnKnob) -> Result<String, KnobError> {
+    let knob = format!("own.{}", own.name);
+    let now = match own::read(own, &own::here(root, own)) {
+        Ok(now) => now,
+        Err(reason) => return Err(KnobError::Read { knob, place: own.name.clone(), reason }),
+    };
+    if own.values.contains(&now) {
+        return Ok(now);
+    }
+    let known = own.values.join(", ");
+    let reason = format!(
+        "`{}` prints that now, and only {known} are in its values, so that it could not be put back; add it to them, or mend the command",
+        own.read
+    );
+    Err(KnobError::Value { knob, at: String::new(), value: now, reason })
 }
 
 /// The mount point below which a setting lies and that is read-only, as `/sys` of a container is; none where it can be written.

@@ -33,6 +33,14 @@ pub enum KnobError {
         /// Why, and what to do instead.
         reason: String,
     },
+    /// What is asked for contradicts itself, or names what is not meant at all.
+    #[error("{knob}: {reason}")]
+    Asked {
+        /// The setting.
+        knob: String,
+        /// What is wrong, and what to give instead.
+        reason: String,
+    },
     /// Nothing here has it.
     #[error("{knob}: {reason}")]
     Nowhere {

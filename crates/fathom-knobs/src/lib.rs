@@ -27,7 +27,7 @@ mod table;
 mod undo;
 
 pub use apply::{Applied, apply};
-pub use drift::{Drift, current, drift, read_only_at, unrestorable};
+pub use drift::{Drift, check_own, current, drift, read_only_at, unrestorable};
 pub use error::KnobError;
 pub use knob::Knob;
 pub use legal::check_value;

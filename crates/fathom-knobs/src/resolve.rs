@@ -73,7 +73,7 @@ pub fn resolve(
             if let Some((_, other, _)) = before.filter(|(narrow, ..)| *narrow == wish.narrow) {
                 let reason =
                     format!("{} is given twice: as {other} and as {}", place.name(), wish.key);
-                return Err(KnobError::Nowhere { knob: wish.knob.id.to_owned(), reason });
+                return Err(KnobError::Asked { knob: wish.knob.id.to_owned(), reason });
             }
         }
     }
@@ -98,7 +98,7 @@ fn only_once(made: &BTreeMap<(KnobPlace, &str), (Narrow, &str, String)>) -> Resu
         let mut others = others.filter(|other| *other != id);
         if let Some(other) = others.find(|other| made.contains_key(&(place.clone(), **other))) {
             let reason = format!("it says the same as {other}: give only one of them");
-            return Err(KnobError::Nowhere { knob: (*id).to_owned(), reason });
+            return Err(KnobError::Asked { knob: (*id).to_owned(), reason });
         }
     }
     Ok(())
@@ -185,7 +185,7 @@ fn understood<'a>(scope: &Scope<'_>, key: &'a str, value: &str) -> Result<Wish<'
             whose.unwrap_or_default(),
             known.join(", ")
         );
-        return Err(KnobError::Nowhere { knob: knob.id.to_owned(), reason });
+        return Err(KnobError::Asked { knob: knob.id.to_owned(), reason });
     }
     Ok(Wish { knob, narrow, places, key, value })
 }

@@ -16,7 +16,6 @@ use fathom_model::finding::Finding;
 use fathom_model::record::{TargetKind, TargetRecord};
 use fathom_model::stack::{Node, Stack};
 use fathom_model::workload::Job;
-use fathom_sys::blkdev;
 use fathom_sys::clock;
 use fathom_sys::io::{self as sys_io, OpenMode};
 use fathom_sys::process;
@@ -32,11 +31,13 @@ mod probe;
 mod reuse;
 mod room;
 mod seal;
+mod there;
 mod tree;
 
 pub(crate) use reuse::over_claim;
 use room::{check_blocks, check_room, check_size_limit};
 pub use room::{check_room_of_application, no_space, space, space_of_writers};
+pub(crate) use there::check as check_there;
 use tree::TestFiles;
 
 /// The cure for who names several targets at once.
@@ -202,12 +203,12 @@ fn find_or_make(
         Err(e) => return Err(unreachable_target(path, &e)),
     };
     let kind = meta.file_type();
-    if wish.files > 1 || wish.names > 0 {
-        return match (kind.is_dir(), wish.names) {
-            (false, _) => Err(tree::needs_directory(path, wish)),
-            (true, 0) => tree::make(lab, path, wish),
-            (true, _) => tree::make_names(lab, path, wish),
-        };
+    there::check_kind(path, kind, wish)?;
+    if kind.is_dir() && wish.names > 0 {
+        return tree::make_names(lab, path, wish);
+    }
+    if kind.is_dir() && wish.files > 1 {
+        return tree::make(lab, path, wish);
     }
     if kind.is_dir() {
         let size_bytes = wish.size_bytes.unwrap_or(wished_size(lab, path, wish)?);
@@ -223,17 +224,6 @@ fn find_or_make(
             target.to_fill = true;
             Ok(target)
         };
-    }
-    if !kind.is_block_device() && !kind.is_file() {
-        let reason = "is neither a file, a directory nor a block device".to_owned();
-        return Err(wrong_kind(path, reason));
-    }
-    if let Some(size_bytes) = wish.size_bytes {
-        let reason = format!(
-            "exists; size={} is for files that fathom makes: span= limits how much of an existing target is used",
-            format_size(size_bytes).replace(' ', "")
-        );
-        return Err(wrong_kind(path, reason));
     }
     if kind.is_block_device() {
         return if wish.write {
@@ -360,27 +350,15 @@ pub(crate) fn new_dir(lab: &Lab<'_>, directory: &Path) -> Result<OwnedDir, LabEr
     Ok(OwnedDir::create(&lab.root, directory, &id, &lab.state_dir)?)
 }
 
+/// The directory in which a path is, or is to be.
+pub(crate) fn directory_above(path: &Path) -> &Path {
+    path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn new_file(lab: &mut Lab<'_>, path: &Path, wish: &TargetWish) -> Result<PreparedTarget, LabError> {
-    if is_several(path) {
-        return Err(wrong_kind(path, SEVERAL_TARGETS.to_owned()));
-    }
-    if wish.files.max(wish.names) > 1 {
-        return Err(tree::needs_directory(path, wish));
-    }
-    if path.starts_with("/dev") {
-        return Err(unreachable_target(path, &io::Error::from(io::ErrorKind::NotFound)));
-    }
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !parent.is_dir() {
-        let reason = format!("there is no directory {}; make it first", parent.display());
-        return Err(wrong_kind(path, reason));
-    }
+    let size_bytes = there::check_new(path, wish)?;
+    let parent = directory_above(path);
     let stack = resolve(lab, parent)?;
-    let Some(size_bytes) = wish.size_bytes else {
-        let gib = wish.pass_bytes.max(wish.range_bytes_min).max(4 << 30).div_ceil(1 << 30);
-        let reason = format!("does not exist; to make it, say how large: size={gib}G");
-        return Err(wrong_kind(path, reason));
-    };
     check_fit(&wish.jobs, path, size_bytes, &stack)?;
     check_size_limit(path, size_bytes)?;
     if !wish.fresh {
@@ -425,20 +403,7 @@ fn claimed(lab: &mut Lab<'_>, path: &Path, jobs: &[Job]) -> Result<PreparedTarge
 
 /// An existing file or device that will only be read.
 fn readable(lab: &Lab<'_>, path: &Path, kind: TargetKind) -> Result<PreparedTarget, LabError> {
-    let file = sys_io::open_existing(path, OpenMode::default())
-        .map_err(|e| unreachable_target(path, &e))?;
-    let stack = resolve(lab, path)?;
-    let failed =
-        |source| LabError::TargetIo { path: path.to_owned(), what: "asking for its size", source };
-    let (size_bytes, logical_block_bytes) = if kind == TargetKind::BlockDevice {
-        let block = blkdev::logical_block_size_bytes(&file).map_err(failed)?;
-        (blkdev::size_bytes(&file).map_err(failed)?, u64::from(block))
-    } else {
-        (file.metadata().map_err(failed)?.len(), logical_block(&stack))
-    };
-    if size_bytes == 0 {
-        return Err(wrong_kind(path, "is empty: there is nothing to read".into()));
-    }
+    let (stack, size_bytes, logical_block_bytes) = there::look(&lab.root, path, kind)?;
     Ok(PreparedTarget {
         logical_block_bytes,
         ..PreparedTarget::new(lab, path.to_owned(), Holder::Foreign, kind, size_bytes, stack)

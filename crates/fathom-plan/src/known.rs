@@ -19,6 +19,11 @@ pub trait Known {
     /// What it takes instead.
     fn knob_value(&self, id: &str, value: &str) -> Result<(), String>;
 
+    /// A value of the knob as the kernel takes it, without a unit: two levels may be the same one.
+    fn in_unit(&self, _id: &str, value: &str) -> String {
+        value.to_owned()
+    }
+
     /// The workload with its settings; [`workload_of`] does it for the built-in ones.
     ///
     /// # Errors

@@ -33,6 +33,11 @@ impl Known for Few {
         }
     }
 
+    fn in_unit(&self, id: &str, value: &str) -> String {
+        let unit = if id == "block.read_ahead_kb" { "KiB" } else { "" };
+        value.strip_suffix(unit).unwrap_or(value).to_owned()
+    }
+
     fn workload(&self, workload: &PlanWorkload) -> Result<(), String> {
         workload_of(workload, None).map(|_| ())
     }
@@ -198,6 +203,7 @@ fn factors_and_levels() {
         (BASE, "[factors]\nblock.scheduler = [\"none\"]".to_owned()),
         (BASE, "[factors]\nblock.scheduler = [\"none\", \"bfq\", \"none\"]".to_owned()),
         (BASE, "[factors]\nworkload.block_size = [\"4k\", 4096]".to_owned()),
+        (BASE, "[factors]\nblock.read_ahead_kb = [128, \"128KiB\"]".to_owned()),
         (BASE, "[factors]\nworkload.blocksize = [\"4k\", \"8k\"]".to_owned()),
         (BASE, "[factors]\nworkload.threads = [1, 0]".to_owned()),
         (BASE, "[factors]\nworkload.duration = [\"1s\", \"2s\"]".to_owned()),
@@ -219,6 +225,8 @@ fn factors_and_levels() {
             line 7: factors.block.scheduler = 'none': is there twice
         [factors] / workload.block_size = ["4k", 4096]
             line 7: factors.workload.block_size = 4096: the level 4k means the same; leave out one of them
+        [factors] / block.read_ahead_kb = [128, "128KiB"]
+            line 7: factors.block.read_ahead_kb = '128KiB': the level 128 means the same; leave out one of them
         [factors] / workload.blocksize = ["4k", "8k"]
             line 7: factors.workload.blocksize: workloads have no such key; did you mean 'block_size'?
         [factors] / workload.threads = [1, 0]

@@ -153,8 +153,18 @@ pub fn array_thread_cpu_ns(root: &SysRoot, array: &str) -> Option<u64> {
 /// Memory that could be used without swapping, in bytes, from /proc/meminfo.
 #[must_use]
 pub fn memory_available_bytes(root: &SysRoot) -> Option<u64> {
+    memory_bytes(root, "MemAvailable:")
+}
+
+/// All memory of the machine, in bytes.
+#[must_use]
+pub fn memory_total_bytes(root: &SysRoot) -> Option<u64> {
+    memory_bytes(root, "MemTotal:")
+}
+
+fn memory_bytes(root: &SysRoot, which: &str) -> Option<u64> {
     let text = root.read("proc/meminfo").ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let line = text.lines().find_map(|l| l.strip_prefix(which))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 

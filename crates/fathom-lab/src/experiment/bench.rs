@@ -622,7 +622,9 @@ pub(crate) fn of_setup(error: SetupError) -> LabError {
 pub(crate) fn of_knob(error: fathom_knobs::KnobError) -> LabError {
     use fathom_knobs::KnobError;
     let class = match &error {
-        KnobError::Unknown { .. } | KnobError::Value { .. } => ErrorClass::Usage,
+        KnobError::Unknown { .. } | KnobError::Value { .. } | KnobError::Asked { .. } => {
+            ErrorClass::Usage
+        }
         KnobError::Refused { .. } => ErrorClass::Refused,
         KnobError::Nowhere { .. } | KnobError::Journal(_) => ErrorClass::Missing,
         KnobError::Write { .. } if !process::is_root() => ErrorClass::Usage,

@@ -25,6 +25,8 @@ use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+mod there;
+
 /// What is known of the surroundings before anything begins.
 pub struct Ground<'a> {
     /// The machine.
@@ -108,6 +110,8 @@ struct Survey<'a> {
     overwritten: Vec<String>,
     /// The test files of each cell, by its number.
     files: BTreeMap<u32, Files>,
+    /// What knobs of the user's own are now; none for those that cannot be read.
+    own_now: BTreeMap<String, Option<String>>,
     outline: Outline,
     first: Option<LabError>,
 }
@@ -126,11 +130,14 @@ impl<'a> Survey<'a> {
             given: Vec::new(),
             overwritten: Vec::new(),
             files: BTreeMap::new(),
+            own_now: BTreeMap::new(),
             outline: empty(plan),
             first: None,
         };
         survey.look_at_target();
         survey.look_at_setups(cells);
+        survey.look_at_own_knobs(cells);
+        survey.look_at_memory();
         for cell in cells.iter().filter(|cell| cell.impossible.is_none()) {
             let outlined = survey.cell(cell);
             survey.outline.cells.push(outlined);
@@ -237,19 +244,8 @@ impl<'a> Survey<'a> {
                 self.refuse(error);
             }
         }
-        for (target, _) in wishes.iter().filter(|(_, wish)| wish.write) {
-            if self.overwritten.contains(target) {
-                continue;
-            }
-            self.overwritten.push(target.clone());
-            match places::look_at_device(self.ground, Path::new(target)) {
-                Ok(Some(device)) => {
-                    let places::Overwritten { path, what, id, is_consented } = device;
-                    self.destroys(&path, &what, &id, is_consented);
-                }
-                Ok(None) => {}
-                Err(error) => self.refuse(error),
-            }
+        for (target, wish) in &wishes {
+            self.look_at_target_of(target, wish);
         }
         let files = places::files(self.ground, cell, &wishes);
         let setup = self.setups.iter().find(|(spec, _)| *spec == cell.setup).map(|(_, o)| o);
@@ -375,8 +371,10 @@ impl<'a> Survey<'a> {
     fn writes(&mut self, cell: &Cell, stacks: &[Stack]) -> Vec<Write> {
         let root = || Some("root".to_owned());
         let own = &self.plan.own_knobs;
-        let old =
-            |setting: &fathom_knobs::Setting| fathom_knobs::current(self.ground.root, setting, own);
+        let old = |setting: &fathom_knobs::Setting| match self.own_now.get(&setting.knob) {
+            Some(now) => now.clone(),
+            None => fathom_knobs::current(self.ground.root, setting, own),
+        };
         let known = |setting: &fathom_knobs::Setting| {
             let old = old(setting);
             // What is so already is not written.

@@ -56,6 +56,22 @@ pub(super) fn wishes(
     Ok(wishes.map(|(key, wish)| (key.0, wish)).collect())
 }
 
+/// Refuses a target that cannot serve, but for devices that are written; what a setup makes is not there yet.
+///
+/// # Errors
+/// As it would be said when it is prepared.
+pub(super) fn check(
+    ground: &Ground<'_>,
+    target: &str,
+    wish: &TargetWish,
+    may_change: bool,
+) -> Result<(), LabError> {
+    if target.starts_with(BUILT) {
+        return Ok(());
+    }
+    target::check_there(ground.root, Path::new(target), wish, may_change)
+}
+
 /// A device that a load overwrites.
 pub(super) struct Overwritten {
     pub path: PathBuf,
@@ -109,8 +125,7 @@ pub(super) fn files(ground: &Ground<'_>, cell: &Cell, wishes: &[(String, TargetW
         } else if path.exists() {
             continue;
         } else {
-            let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-            let above = above.unwrap_or(Path::new("."));
+            let above = target::directory_above(path);
             (above.display().to_string(), wish.size_bytes.unwrap_or(0))
         };
         // Names, and logs that grow, take what they take.

@@ -31,7 +31,7 @@ pub fn read(
     for (id, item) in item.table()?.leaves(is_detail) {
         let sets = factor::kind_of(&id, &labels, builds_filesystem);
         let (name, items) = parts(&id, &item)?;
-        let levels = read_levels(&item, &items, &sets)?;
+        let levels = read_levels(&item, &items, &sets, known)?;
         let checker = Checker { workloads, own, known };
         checker.kind(&sets, &item)?;
         for (level, item) in levels.iter().zip(&items) {
@@ -67,7 +67,12 @@ fn parts<'a>(id: &str, item: &Item<'a>) -> Result<(String, Vec<Item<'a>>), PlanE
     Ok((name.unwrap_or_else(|| factor::short_name(id)), levels))
 }
 
-fn read_levels(item: &Item, items: &[Item], sets: &FactorKind) -> Result<Vec<String>, PlanError> {
+fn read_levels(
+    item: &Item,
+    items: &[Item],
+    sets: &FactorKind,
+    known: &dyn Known,
+) -> Result<Vec<String>, PlanError> {
     let levels: Vec<String> = items.iter().map(Item::scalar).collect::<Result<_, _>>()?;
     let levels: Vec<String> = levels.into_iter().map(|level| level.trim().to_owned()).collect();
     if levels.len() < 2 {
@@ -91,7 +96,13 @@ fn read_levels(item: &Item, items: &[Item], sets: &FactorKind) -> Result<Vec<Str
         }
         let is_text =
             matches!(sets, FactorKind::Companion | FactorKind::Null | FactorKind::Boot { .. });
-        let is_same = |other: &&String| *other == level || !is_text && mean_the_same(other, level);
+        let in_unit = |level: &str| match sets {
+            FactorKind::Knob { id } => known.in_unit(id.split('@').next().unwrap_or(id), level),
+            _ => level.to_owned(),
+        };
+        let is_same = |other: &&String| {
+            *other == level || !is_text && mean_the_same(&in_unit(other), &in_unit(level))
+        };
         if let Some(other) = levels[..at].iter().find(is_same) {
             let reason = match other == level {
                 true => "is there twice".to_owned(),

@@ -251,6 +251,11 @@ impl Known for Here {
         checked.map_err(|error| error.to_string())
     }
 
+    fn in_unit(&self, id: &str, value: &str) -> String {
+        let knob = fathom_knobs::find(id);
+        knob.map_or_else(|_| value.to_owned(), |knob| fathom_knobs::legal::in_unit(knob, value))
+    }
+
     fn workload(&self, workload: &PlanWorkload) -> Result<(), String> {
         experiment::check_workload(workload).map_err(|error| error.to_string())
     }

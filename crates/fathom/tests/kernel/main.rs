@@ -39,6 +39,7 @@ mod lab_in_use;
 mod lab_kills;
 mod lab_moved;
 mod lab_plans;
+mod lab_refused;
 mod lab_services;
 mod lab_several;
 mod limits;
@@ -132,6 +133,7 @@ fn others() -> Vec<Trial> {
     trials.extend(lab_moved::trials());
     trials.extend(lab_holds::trials());
     trials.extend(lab_grid::trials());
+    trials.extend(lab_refused::trials());
     trials.extend(lab_several::trials());
     trials.extend(lab_services::trials());
     trials.extend(recipes::trials());

@@ -1,0 +1,163 @@
+//! `fathom lab`: what would end an experiment at its first trial is told by `--dry-run`, and refused before anything is changed.
+
+use crate::cli::{Sandbox, p};
+use crate::lab::plan;
+use fathom_testkit::Capability::{FathomBinary, Root};
+use fathom_testkit::{Trial, kernel_test};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        kernel_test("lab_refuses_targets_first", &[FathomBinary], targets),
+        kernel_test("lab_refuses_own_knobs_first", &[FathomBinary], own_knobs),
+        kernel_test("lab_refuses_memory_first", &[FathomBinary, Root], memory),
+        kernel_test("lab_refuses_contradictions_as_usage", &[FathomBinary, Root], contradictions),
+    ]
+}
+
+const SHORT: &str = "duration = '50ms'\nwarmup = '0s'\n";
+
+/// A knob that can be read and written; what is written to it is added to its file.
+struct Witness {
+    file: PathBuf,
+    text: String,
+}
+
+impl Witness {
+    fn new(sandbox: &Sandbox) -> Self {
+        let file = sandbox.scratch.join("witness");
+        fs::write(&file, "a\n").unwrap();
+        let text = format!(
+            "[[own_knob]]\nname = 'seen'\nread = 'tail -n 1 {0}'\nwrite = 'echo {{value}} >> {0}'\nvalues = ['a', 'b']\n",
+            p(&file)
+        );
+        Self { file, text }
+    }
+
+    /// Dry and for real the plan is refused in the same words, and nothing was set for it.
+    #[track_caller]
+    fn refuses(&self, sandbox: &Sandbox, file: &Path, code: i32, words: &[&str]) {
+        let dry = sandbox.run(&["lab", p(file), "--dry-run"]);
+        assert_eq!(dry.code, code, "{dry:?}");
+        // Lines end where the screen does.
+        let told = dry.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        for word in words {
+            assert!(told.contains(word), "'{word}' is not in {dry:?}");
+        }
+        sandbox.refuses(&["lab", p(file)], code, words);
+        assert_eq!(fs::read_to_string(&self.file).unwrap(), "a\n", "{words:?}");
+    }
+}
+
+/// Files of somebody's, and what no file can be made of.
+fn targets() {
+    let sandbox = Sandbox::new();
+    let witness = Witness::new(&sandbox);
+    let theirs = sandbox.scratch.join("theirs");
+    fs::write(&theirs, vec![b'x'; 1 << 20]).unwrap();
+    let dir = sandbox.dir();
+    let set = "[knobs]\nown.seen = 'b'\n[design]\nblocks = 1\n";
+    let of = |load: &str, target: &Path, more: &str| {
+        let (target, own) = (p(target), &witness.text);
+        plan(
+            &sandbox,
+            "target",
+            &format!(
+                "target = '{target}'\n[[workload]]\nuse = '{load}'\n{SHORT}{more}\n{set}{own}"
+            ),
+        )
+    };
+    for (load, target, more, code, words) in [
+        ("randwrite", &theirs, "", 3, "was not made by fathom, so it is only read"),
+        ("randwrite", &theirs, "size = '2MiB'", 2, "size=2MiB is for files that fathom makes"),
+        ("randread", &theirs, "size = '2MiB'", 2, "size=2MiB is for files that fathom makes"),
+        ("randread", &theirs, "files = 4", 2, "is no directory"),
+        ("randread", &theirs, "block_size = '2MiB'", 2, "but one request is 2 MiB"),
+        ("randread", &dir.join("new"), "", 2, "does not exist; to make it, say how large"),
+        ("randread", &dir.join("no/new"), "size = '2MiB'", 2, "there is no directory"),
+    ] {
+        witness.refuses(&sandbox, &of(load, target, more), code, &[words]);
+    }
+    assert_eq!(fs::read(&theirs).unwrap(), vec![b'x'; 1 << 20], "it is as it was");
+    // What a program makes is not there yet, and what is read may be somebody's.
+    let made = dir.join("made");
+    let text = format!(
+        "target = '{0}'\n[[workload]]\nlabel = 'make'\ncommand = 'head -c 1M /dev/zero > {1}'\n\
+         [[workload]]\nuse = 'randread'\ntarget = '{1}'\n{SHORT}[design]\nblocks = 1\n",
+        p(&theirs),
+        p(&made)
+    );
+    let dry = plan(&sandbox, "made", &text);
+    let done = sandbox.run(&["lab", p(&dry), "--dry-run"]);
+    assert_eq!(done.code, 0, "{done:?}");
+}
+
+/// Commands that say nothing, and what could not be put back.
+fn own_knobs() {
+    let sandbox = Sandbox::new();
+    let witness = Witness::new(&sandbox);
+    let value = sandbox.scratch.join("value");
+    fs::write(&value, "7\n").unwrap();
+    let load = format!("target = 'null:'\n[[workload]]\nuse = 'randread'\nsize = '1M'\n{SHORT}");
+    // The witness would be set first.
+    let set = "[knobs]\nown.seen = 'b'\nown.zz = '1'\n[design]\nblocks = 1\n";
+    for (read, code, words) in [
+        ("false".to_owned(), 4, "cannot read own.zz of zz: `false`: failed"),
+        ("/no/such/command".to_owned(), 4, "cannot read own.zz of zz"),
+        ("true".to_owned(), 4, "`true` printed nothing"),
+        (format!("cat {}", p(&value)), 2, "own.zz cannot be '7'"),
+    ] {
+        let own = format!(
+            "[[own_knob]]\nname = 'zz'\nread = '{read}'\nwrite = 'echo {{value}} > {}'\nvalues = [1, 2]\n",
+            p(&value)
+        );
+        let file = plan(&sandbox, "own", &format!("{load}{set}{}{own}", witness.text));
+        witness.refuses(&sandbox, &file, code, &[words]);
+        assert_eq!(fs::read_to_string(&value).unwrap(), "7\n");
+        // Nobody uses it.
+        let file = plan(
+            &sandbox,
+            "own",
+            &format!("{load}{}{}{own}", set.replace("own.zz = '1'\n", ""), witness.text),
+        );
+        let dry = sandbox.run(&["lab", p(&file), "--dry-run"]);
+        assert_eq!(dry.code, 0, "{dry:?}");
+    }
+}
+
+/// More than there is.
+fn memory() {
+    let sandbox = Sandbox::new();
+    let witness = Witness::new(&sandbox);
+    let load = format!("target = 'null:'\n[[workload]]\nuse = 'randread'\nsize = '1M'\n{SHORT}");
+    let set = "[knobs]\nown.seen = 'b'\n[design]\nblocks = 1\n";
+    let calm = "[prepare]\nsettle = '0s'\nquiet = '0s'\ndrop_caches = false\n";
+    for (more, code, words) in [
+        ("memory_floor = '100TiB'", 4, "memory_floor = 100 TiB is more than this machine has"),
+        ("memory_limit = '100TiB'", 4, "memory_limit = 100 TiB is more than this machine has"),
+        ("memory_floor = '65MiB'\nmemory_limit = '64MiB'", 2, "memory_floor = 65 MiB can never"),
+    ] {
+        let text = format!("{load}{set}{}{calm}{more}\n", witness.text);
+        witness.refuses(&sandbox, &plan(&sandbox, "memory", &text), code, &[words]);
+    }
+}
+
+/// What the plan itself gets wrong is no lack of the machine.
+fn contradictions() {
+    let sandbox = Sandbox::new();
+    let witness = Witness::new(&sandbox);
+    let dir = p(&sandbox.dir()).to_owned();
+    let load = format!("target = '{dir}'\n[[workload]]\nuse = 'randread'\nsize = '1M'\n{SHORT}");
+    for (knobs, words) in [
+        ("vm.dirty_bytes = 100000000\nvm.dirty_ratio = 20", "give only one of them"),
+        ("'block.scheduler@sdzz' = 'none'", "nothing in the stack is called 'sdzz'"),
+    ] {
+        let own = &witness.text;
+        let text = format!("{load}[knobs]\nown.seen = 'b'\n{knobs}\n[design]\nblocks = 1\n{own}");
+        witness.refuses(&sandbox, &plan(&sandbox, "knobs", &text), 2, &[words]);
+    }
+    let twice = "[factors]\nblock.read_ahead_kb = [128, '128KiB']\n[design]\nblocks = 1\n";
+    let file = plan(&sandbox, "twice", &format!("{load}{twice}"));
+    sandbox.refuses(&["lab", p(&file), "--dry-run"], 2, &["the level 128 means the same"]);
+}
