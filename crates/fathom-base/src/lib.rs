@@ -19,6 +19,7 @@ pub mod noise;
 pub mod order;
 pub mod packed;
 pub mod permutation;
+pub mod printable;
 pub mod prng;
 pub mod provenance;
 pub mod sequence;

@@ -1,6 +1,7 @@
 //! Words of a printed command as a shell reads them: commands are copied into terminals, and a path of somebody's choice
 //! must not become two words, or a command of its own.
 
+use crate::printable::is_acting;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -42,14 +43,14 @@ fn of_bytes(bytes: &[u8]) -> String {
     let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-:+,@%=".contains(b);
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
-        Ok(text) if !text.chars().any(char::is_control) => {
+        Ok(text) if !text.chars().any(is_acting) => {
             format!("'{}'", text.replace('\'', "'\\''"))
         }
         _ => escaped(bytes),
     }
 }
 
-/// `$'...'`: control characters and bytes that are no text as octal numbers, always of three digits, so that a digit
+/// `$'...'`: characters that act and bytes that are no text as octal numbers, always of three digits, so that a digit
 /// that follows is not taken for a part of them.
 fn escaped(bytes: &[u8]) -> String {
     let mut out = String::from("$'");
@@ -60,7 +61,7 @@ fn escaped(bytes: &[u8]) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\'' | '\\' => out.extend(['\\', c]),
-                c if c.is_control() => octal(&mut out, c.encode_utf8(&mut [0; 4]).as_bytes()),
+                c if is_acting(c) => octal(&mut out, c.encode_utf8(&mut [0; 4]).as_bytes()),
                 c => out.push(c),
             }
         }
@@ -89,8 +90,8 @@ mod tests {
     fn what_is_printed_has_no_control_characters() {
         let names = ["a".to_owned(), "b; rm -r /\n".to_owned()];
         assert_eq!(list(&names), "a, $'b; rm -r /\\012'");
-        for bad in ["a\nrm -r /", "\u{1b}]0;x\u{7}", "x\u{9b}2J"] {
-            assert!(!word(bad).chars().any(char::is_control), "{bad:?}");
+        for bad in ["a\nrm -r /", "\u{1b}]0;x\u{7}", "x\u{9b}2J", "gpj.\u{202e}exe"] {
+            assert!(!word(bad).chars().any(is_acting), "{bad:?}");
         }
     }
 

@@ -9,6 +9,7 @@ mod tests;
 use crate::html::MARK;
 use crate::page::{Align, Axis, Block, Cell, Chart, Column, Page, Point, Row, Table, Unit};
 use fathom_base::order::Order;
+use fathom_base::printable::is_acting;
 use fathom_base::units::{format_count, format_ns, format_range, format_rate, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_report::text::format_share;
@@ -83,7 +84,7 @@ fn inline(text: &str) -> String {
             '@' if next_is(char::is_alphanumeric) => out.push_str("@<!-- -->"),
             '#' if next_is(|next| next.is_ascii_digit()) => out.push_str("#<!-- -->"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => out.extend(['\\', c]),
-            c if c.is_control() => out.push('?'),
+            c if is_acting(c) => out.push('?'),
             c => out.push(c),
         }
     }
@@ -95,7 +96,7 @@ fn push_code(out: &mut String, language: &str, text: &str) {
     let runs = text.split(|c| c != '`').map(str::len);
     let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
     let clean: String =
-        text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect();
+        text.chars().map(|c| if is_acting(c) && c != '\n' { '?' } else { c }).collect();
     let _ = writeln!(out, "{fence}{language}\n{}\n{fence}\n", clean.trim_end());
 }
 

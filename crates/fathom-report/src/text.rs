@@ -1,5 +1,6 @@
 //! Small pieces of text: wrapped lines, times of day, shares.
 
+pub(crate) use fathom_base::printable::printable;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -29,11 +30,6 @@ pub fn format_share(share: f64) -> String {
         p if p < 9.95 => format!("{p:.1} %"),
         p => format!("{p:.0} %"),
     }
-}
-
-/// Control characters, which a path or a label may hold, become `?`: they must not reach a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Appends `text` in lines of at most `width` columns; the first begins with `first`, the others are indented by

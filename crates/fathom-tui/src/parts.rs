@@ -6,6 +6,7 @@ pub mod found;
 pub mod head;
 
 use crate::view::Look;
+use fathom_base::printable::is_acting;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -58,8 +59,7 @@ impl Ink {
 
     /// Text in characters that the terminal shows.
     fn shown(self, text: &str) -> Cow<'_, str> {
-        let is_control = |c: char| c.is_control();
-        let is_wrong = |c: char| is_control(c) || (!self.look.has_unicode && !c.is_ascii());
+        let is_wrong = |c: char| is_acting(c) || (!self.look.has_unicode && !c.is_ascii());
         if text.contains(is_wrong) {
             text.chars().map(|c| if is_wrong(c) { '?' } else { c }).collect::<String>().into()
         } else {

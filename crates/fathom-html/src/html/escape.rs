@@ -1,5 +1,7 @@
 //! Texts of records inside of HTML: a label, a path or a disk's model may hold anything.
 
+use fathom_base::printable::is_acting;
+
 /// Text between tags and inside of quoted attributes. Control characters are shown as such and do nothing.
 #[must_use]
 pub fn text(plain: &str) -> String {
@@ -12,7 +14,7 @@ pub fn text(plain: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' => out.push('\n'),
-            c if c.is_control() => out.push('\u{fffd}'),
+            c if is_acting(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

@@ -1,5 +1,6 @@
 //! Figures for monitoring, in the text form of OpenMetrics 1.0.
 
+use fathom_base::printable::printable;
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::snapshot::Snapshot;
 use fathom_model::stack::{Node, NodeKind};
@@ -145,7 +146,8 @@ fn family(out: &mut String, name: &str, help: &str, samples: impl Iterator<Item 
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
+    lines.join("\n").replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -190,6 +192,11 @@ mod tests {
             fathom_check_time_seconds 1795230000
             # EOF
         "##]].assert_eq(&metrics_text(&snapshot, &defects));
+    }
+
+    #[test]
+    fn names_do_nothing_to_a_terminal() {
+        assert_eq!(escaped("a\u{1b}[2J\n\"\\\u{202e}"), r#"a?[2J\n\"\\?"#);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::args::{Check, CheckForm, Common, Threshold};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
+use fathom_base::printable::printable;
 use fathom_base::suggest::nearest;
 use fathom_check::{Proof, Scene, alignment, glossary, rules};
 use fathom_model::defect::{Defect, Gravity};
@@ -116,11 +117,6 @@ fn steps(scene: &Scene<'_>) -> String {
         }
     }
     out
-}
-
-/// The text without what would drive a terminal: names come from snapshots of others, too.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn exit(threshold: Threshold, defects: &[Defect]) -> Exit {
