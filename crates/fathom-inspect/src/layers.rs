@@ -9,7 +9,7 @@ use fathom_model::stack::{
 };
 use fathom_sys::dm;
 use fathom_sys::hostinfo::bracketed;
-use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysfs_block::{BlockDir, bytes_of_sectors};
 use fathom_sys::sysroot::SysRoot;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -75,6 +75,9 @@ pub fn is_suspended(device: &BlockDir) -> bool {
     device.flag("dm/suspended") == Some(true) || below().any(|device| is_suspended(&device))
 }
 
+/// What the kernel says of a cache that loses what it holds without power, and of none.
+const WRITE_CACHES: [&str; 2] = ["write back", "write through"];
+
 /// The request queue; partitions have that of their disk.
 #[must_use]
 pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
@@ -104,7 +107,7 @@ pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
             .collect(),
         read_ahead_kib: small("read_ahead_kb"),
         rotational: flag("rotational"),
-        write_cache: text("write_cache"),
+        write_cache: text("write_cache").filter(|text| WRITE_CACHES.contains(&text.as_str())),
         fua: flag("fua"),
         discard_granularity_bytes: number("discard_granularity"),
         discard_max_bytes: number("discard_max_bytes"),
@@ -129,7 +132,7 @@ pub fn partition_facts(root: &SysRoot, device: &BlockDir) -> PartitionFacts {
     let uuid = said("PARTUUID=").map(str::to_owned);
     PartitionFacts {
         number: said("PARTN=").map_or_else(|| device.value("partition"), |text| text.parse().ok()),
-        start_bytes: device.value::<u64>("start").map(|sectors| sectors.saturating_mul(512)),
+        start_bytes: device.value("start").and_then(bytes_of_sectors),
         uuid: uuid.or_else(|| udev::property(root, device, "ID_PART_ENTRY_UUID")),
     }
 }
@@ -268,10 +271,12 @@ pub fn dm_facts(root: &SysRoot, device: &BlockDir) -> DmFacts {
 /// A loop device and the name of its backing file, which is not looked at; none when nothing is attached.
 #[must_use]
 pub fn loop_facts(device: &BlockDir) -> Option<LoopFacts> {
+    // The kernel keeps places in files as signed numbers.
+    let place = |name: &str| device.value(name).filter(|&bytes: &u64| i64::try_from(bytes).is_ok());
     Some(LoopFacts {
         backing_file: Some(device.text("loop/backing_file")?),
-        offset_bytes: device.value("loop/offset"),
-        size_limit_bytes: device.value("loop/sizelimit"),
+        offset_bytes: place("loop/offset"),
+        size_limit_bytes: place("loop/sizelimit"),
         direct_io: device.flag("loop/dio"),
         autoclear: device.flag("loop/autoclear"),
         ..LoopFacts::default()

@@ -33,6 +33,12 @@ struct Held {
     below: Mutex<BTreeMap<String, Option<BlockDir>>>,
 }
 
+/// Bytes of a number of sectors as sysfs counts them, of 512 bytes; none for more than the kernel can address, which makes no sense.
+#[must_use]
+pub fn bytes_of_sectors(sectors: u64) -> Option<u64> {
+    sectors.checked_mul(512).filter(|&bytes| i64::try_from(bytes).is_ok())
+}
+
 impl BlockDir {
     /// The device with a kernel name (`sda1`, `dm-0`, `cciss!c0d0`).
     #[must_use]
@@ -112,7 +118,7 @@ impl BlockDir {
     /// Size in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> Option<u64> {
-        self.value::<u64>("size").map(|sectors| sectors.saturating_mul(512))
+        self.value("size").and_then(bytes_of_sectors)
     }
 
     /// The same device with its directory held open, for who reads many attributes: the way to them is walked once, what is

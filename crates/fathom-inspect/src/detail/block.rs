@@ -145,6 +145,13 @@ pub(crate) fn read(known: &Known<'_>, device: &BlockDir, node: &Node) -> Found {
         reader.array(&mut detail);
         reader.sense_of_array(md);
     }
+    if let Some(facts) = &node.loop_device {
+        let places = [("offset", facts.offset_bytes), ("sizelimit", facts.size_limit_bytes)];
+        reader.nonsense("loop", &places);
+    }
+    if let Some(facts) = &node.partition {
+        reader.nonsense("", &[("start", facts.start_bytes)]);
+    }
     let mut host = None;
     if node.kind == NodeKind::Disk {
         reader.drive(node, &mut detail);
@@ -188,6 +195,9 @@ impl Reader<'_> {
             ("rotational", facts.rotational.map(u64::from)),
         ];
         self.nonsense("queue", &numbers);
+        if facts.write_cache.is_none() {
+            self.nonsense("queue", &[("write_cache", None)]);
+        }
         if facts.scheduler.is_none() && self.device.has("queue/scheduler") {
             let text = self.device.text("queue/scheduler");
             // Devices without requests of their own have none to choose from.

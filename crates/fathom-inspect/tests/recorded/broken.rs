@@ -181,6 +181,12 @@ fn what_cannot_be_read_is_listed() {
     tree.put(format!("{queue}/queue/physical_block_size"), vec![0xff, 0xfe, 0, b'x']);
     tree.put(format!("{queue}/queue/read_ahead_kb"), "999999999999999999999999\n");
     tree.put(format!("{queue}/queue/scheduler"), "rubbish\n");
+    tree.put(format!("{queue}/queue/write_cache"), "write sideways\n");
+    let image = "sys/devices/virtual/block/loop0";
+    tree.put(format!("{image}/dev"), "7:0\n").put(format!("{image}/size"), "18014398509481984\n");
+    tree.put(format!("{image}/loop/backing_file"), "/x\n");
+    tree.put(format!("{image}/loop/offset"), "18446744073709551615\n");
+    tree.put(format!("{image}/loop/sizelimit"), "9223372036854775807\n");
     let scan = scan(&tree.root(), &[]).unwrap();
     let told: Vec<String> =
         scan.unread.iter().map(|unread| format!("{}: {}", unread.what, unread.why)).collect();
@@ -193,7 +199,10 @@ fn what_cannot_be_read_is_listed() {
             format!("/{queue}/queue/physical_block_size: {no_sense}"),
             format!("/{queue}/queue/read_ahead_kb: {no_sense}"),
             format!("/{queue}/queue/scheduler: {no_sense}"),
+            format!("/{queue}/queue/write_cache: {no_sense}"),
             format!("/{queue}/size: unreadable: no size in it"),
+            format!("/{image}/loop/offset: {no_sense}"),
+            format!("/{image}/size: unreadable: no size in it"),
         ]
     );
 }
