@@ -4,6 +4,7 @@
 //! each by something of the same shape, and the same one by the same wherever it stands: what the rules see stays.
 //! Models, firmware and the kernel's own names (`sda`, `md0`) stay as they are.
 
+mod log;
 pub mod runs;
 mod words;
 
@@ -33,8 +34,10 @@ pub fn anonymise(mut snapshot: Snapshot, seed: u64) -> Snapshot {
     nodes.iter().for_each(|node| words.collect(&value_of(node), "nodes", "machine"));
     let plain = std::mem::take(&mut words.plain);
     words.secret.retain(|word| !plain.contains(word) && !is_ordinary(word));
-    let host = snapshot.system.host_name.as_deref().and_then(telling_host);
-    let names = Replacements::new(words, plain, host, seed);
+    let host_name = snapshot.system.host_name.as_deref();
+    let mut names = Replacements::new(words, plain, host_name.and_then(telling_host), seed);
+    names.short_host = host_name.and_then(short_host);
+    names.short_serials = short_serials(&nodes, seed);
     // From text, as everywhere: code for each other form that is read would make the binary larger. What cannot be read
     // again is left out.
     let mut hidden: Snapshot =
@@ -108,7 +111,7 @@ impl Words {
             self.secret.extend(quoted.flat_map(runs).map(|(_, run)| run.to_lowercase()));
         } else if PLAIN.contains(&key) || is_target_type {
             self.plain.extend(runs(text).map(|(_, run)| run.to_lowercase()));
-        } else if NAMING.contains(&key) || (key == "name" && NAMED_BY_PEOPLE.contains(&parent)) {
+        } else if names_something(key, parent) {
             let bare: String = text.chars().filter(|c| c.is_alphanumeric()).collect();
             if key.ends_with("uuid") && bare.len() == UUID_CHARS {
                 self.uuids.insert(bare);
@@ -122,6 +125,11 @@ impl Words {
             self.secret.extend(runs(text).map(|(_, run)| run.to_lowercase()));
         }
     }
+}
+
+/// True for fields with names that people chose, or that hardware has.
+fn names_something(key: &str, parent: &str) -> bool {
+    NAMING.contains(&key) || (key == "name" && NAMED_BY_PEOPLE.contains(&parent))
 }
 
 /// The words that rules look for in the kernel's log and in udev's rules: without them nothing would be found there.
@@ -276,6 +284,43 @@ fn telling_host(name: &str) -> Option<String> {
     (first.len() > 3 && !is_usual).then_some(first)
 }
 
+/// The same for a name that is too short to be looked for inside of other words: it is one only where the field says so.
+fn short_host(name: &str) -> Option<String> {
+    let first = name.split('.').next().unwrap_or_default().to_lowercase();
+    let is_number = first.bytes().all(|b| b.is_ascii_digit());
+    (first.len() <= 3 && !is_number).then_some(first)
+}
+
+/// Serial numbers in which a word would stay, as it is short or ordinary: the field says what they are. What stands instead is longer,
+/// so that no two drives become one.
+fn short_serials(nodes: &[Node], seed: u64) -> BTreeMap<String, String> {
+    let serials = nodes.iter().filter_map(|node| node.drive.as_ref()?.serial.as_deref());
+    let is_telling = |serial: &&str| {
+        let is_zero = serial.bytes().all(|b| !b.is_ascii_alphanumeric() || b == b'0');
+        serial.bytes().any(|b| b.is_ascii_digit())
+            && !is_zero
+            && runs(serial).any(|(_, run)| is_ordinary(run))
+    };
+    let other = |serial: &str| format!("{:012x}", hash(serial, seed) >> 16);
+    serials.filter(is_telling).map(|serial| (serial.to_owned(), other(serial))).collect()
+}
+
+/// The text with another one in the place of a name that no letter or digit goes on with.
+fn replaced(text: &str, name: &str, other: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for (at, _) in text.match_indices(name) {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        if !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric) {
+            out.push_str(&text[done..at]);
+            out.push_str(other);
+            done = at + name.len();
+        }
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
 /// A word and its value.
 fn is_setting(items: &[Value]) -> bool {
     matches!(items, [Value::String(_), Value::String(_)])
@@ -287,13 +332,18 @@ struct Replacements {
     uuids: BTreeMap<String, String>,
     plain: BTreeSet<String>,
     host: Option<String>,
+    /// See [`short_host`].
+    short_host: Option<String>,
+    /// See [`short_serials`].
+    short_serials: BTreeMap<String, String>,
     seed: u64,
 }
 
 impl Replacements {
     fn new(words: Words, plain: BTreeSet<String>, host: Option<String>, seed: u64) -> Self {
         let uuids = words.uuids.iter().map(|word| (word.clone(), stand_in(word, seed))).collect();
-        Self { words: words.secret, uuids, plain, host, seed }
+        let (words, short_host, short_serials) = (words.secret, None, BTreeMap::new());
+        Self { words, uuids, plain, host, short_host, short_serials, seed }
     }
 
     /// Facts that stand under a key, as text of JSON without what identifies.
@@ -328,15 +378,31 @@ impl Replacements {
                 *text = self.unless(text, is_well_known);
             }
             Value::String(text) if parent == "kernel_log" && !text.contains("ommand line") => {
-                *text = self.text(&self.without_domains(text));
+                let hidden = self.text(&self.without_domains(text));
+                *text = self.log_line(text, &hidden);
             }
             Value::String(text)
                 if OWN_WORDS.contains(&key) || OWN_WORDS_IN.contains(&(key, parent)) =>
             {
                 *text = self.without_addresses(&self.without_uuids(&self.without_shapes(text)));
             }
+            Value::String(text) if key == "serial" && self.short_serials.contains_key(text) => {
+                *text = self.short_serials[text.as_str()].clone();
+            }
+            Value::String(text) if key == "links" && text.starts_with("by-id/") => {
+                let mut link = self.text(text);
+                for (serial, other) in self.short_serials.iter().rev() {
+                    link = replaced(&link, serial, other);
+                }
+                *text = link;
+            }
             Value::String(text) if !PLAIN.contains(&key) => {
-                *text = self.text(&without_command_line(text));
+                let hidden = self.text(&without_command_line(text));
+                let host = self.short_host.as_deref().filter(|_| names_something(key, parent));
+                *text = match host {
+                    Some(host) => self.unless(&hidden, |run| run.to_lowercase() != host),
+                    None => hidden,
+                };
             }
             _ => {}
         }
@@ -347,6 +413,36 @@ impl Replacements {
         let text = self.without_uuids(&self.without_shapes(&self.without_mail(&text)));
         let out = self.unless(&text, |run| !self.words.contains(&run.to_lowercase()));
         self.without_addresses(&out)
+    }
+
+    /// A line of the kernel's log, in which what is known to name something was replaced before, without all other words that are not
+    /// known: nobody can say what these name.
+    fn log_line(&self, given: &str, line: &str) -> String {
+        let given: BTreeSet<String> = runs(given).map(|(_, run)| run.to_lowercase()).collect();
+        let may_stay = |run: &str| {
+            // The kernel writes a line break inside of a message as `\x0a`.
+            let run = run.strip_prefix("x0a").unwrap_or(run);
+            let lower = run.to_lowercase();
+            let is_replaced = !given.contains(&lower);
+            is_replaced || log::is_known(run) || is_well_known(run) || self.plain.contains(&lower)
+        };
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let mut out = String::with_capacity(line.len());
+        let mut rest = line;
+        while let Some(begin) = rest.find(is_part) {
+            let length = rest[begin..].find(|c| !is_part(c)).unwrap_or(rest.len() - begin);
+            let (before, name) = (&rest[..begin], &rest[begin..begin + length]);
+            let at = line.len() - rest.len() + begin;
+            out.push_str(before);
+            if log::is_own_name(line, at, name) {
+                out.push_str(name);
+            } else {
+                out.push_str(&self.unless(name, may_stay));
+            }
+            rest = &rest[begin + length..];
+        }
+        out.push_str(rest);
+        out
     }
 
     /// Each run of letters and digits replaced, unless it may stay.

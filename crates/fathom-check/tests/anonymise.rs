@@ -137,6 +137,22 @@ fn what_is_found_stays_the_same() {
     }
 }
 
+/// What the kernel itself has to say of storage stays to be read.
+#[test]
+fn the_kernels_own_words_stay() {
+    let mut count = 0;
+    for (path, snapshot) in machines() {
+        let hidden = anonymise(snapshot.clone(), 99).system.kernel_log;
+        for (told, is) in snapshot.system.kernel_log.iter().zip(hidden) {
+            // A program wrote the last word.
+            let own = told.text.trim_end_matches(" tested");
+            assert!(is.text.starts_with(own), "{}: {own}\n{}", path.display(), is.text);
+            count += 1;
+        }
+    }
+    assert!(count > 400, "{count} lines: hardly a test");
+}
+
 /// Whatever volumes, mounts and machines are called, even like every other word of the snapshot: what the kernel says stays.
 #[test]
 fn names_that_are_words_of_the_kernel_change_nothing() {

@@ -307,6 +307,89 @@ fn names_in_configuration_and_log_go() {
     }
 }
 
+/// Of the words in the kernel's log only those that are known to be its own stay.
+#[test]
+fn words_that_are_not_known_go_from_the_log() {
+    let lines = [
+        ("XFS (acmeold-acmelv): log I/O error -5", "log I/O error -5"),
+        ("BTRFS error (device dm-1): tree of acmefiles: corruption", "tree of"),
+        ("md/raid1:acmearray: Disk failure on sdb, disabling device.", "Disk failure on sdb, "),
+        (
+            "I/O error, dev acmeblk7, sector 8 op 0x0:(READ) flags 0x80700 phys_seg 1",
+            "flags 0x80700 phys_seg",
+        ),
+        ("nvme nvme0: failing path to acmetarget", "nvme nvme0: failing path to "),
+        (
+            "EXT4-fs error (device sda1): ext4_find_dest_de:2092: inode #2: block 9: comm acme_x: bad entry in directory: rec_len is smaller than minimal - offset=0, inode=12, rec_len=3",
+            "ext4_find_dest_de:2092: inode #2: block 9: comm ",
+        ),
+        (
+            "EXT4-fs error (device sda1): htree_dirblock_to_tree:1092: inode #2: comm 'acme: db': bad",
+            "htree_dirblock_to_tree:1092",
+        ),
+        ("Buffer I/O error on dev sda, logical block 5, acmemode page read", "page read"),
+        (
+            "sd 2:0:5:0: [sdb] tag#12 CDB: Read(10) 28 00 1d 1c 43 80, hostbyte=DID_OK driverbyte=DRIVER_OK: I/O error",
+            "hostbyte=DID_OK driverbyte=DRIVER_OK",
+        ),
+        (
+            "nvme c05b:00:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID) acme",
+            "nvme c05b:00:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID) ",
+        ),
+        (
+            "mpt3sas_cm0: log_info(0x31110e03): originator(PL), code(0x11), sub_code(0x0e03) acme",
+            "mpt3sas_cm0: log_info(0x31110e03): originator(PL), code(0x11), sub_code(0x0e03) ",
+        ),
+    ];
+    let mut snapshot = Snapshot::default();
+    let line = |text: &str| LogLine { text: text.into(), ..LogLine::default() };
+    snapshot.system.kernel_log = lines.iter().map(|(text, _)| line(text)).collect();
+    // The same word is the same wherever it stands.
+    snapshot.machine.nodes = vec![Node::new(NodeKind::Mount, "/srv/acmetarget")];
+    snapshot.machine.nodes[0].path = Some("/srv/acmetarget".into());
+    let hidden = anonymise(snapshot, 7);
+    for (line, (text, own)) in hidden.system.kernel_log.iter().zip(lines) {
+        let told = &line.text;
+        assert!(!told.contains("acme") && told.contains(own), "{text}\n{told}");
+    }
+    let place = hidden.machine.nodes[0].path.clone().unwrap();
+    let target = place.rsplit('/').next().unwrap();
+    assert!(hidden.system.kernel_log[4].text.ends_with(target), "{place}");
+}
+
+/// What a field says it is, is that, however short.
+#[test]
+fn short_serial_numbers_and_hosts_go() {
+    let mut snapshot = Snapshot::default();
+    snapshot.system.host_name = Some("vm".into());
+    let serials = ["12000", "fathom-4", "1", "2"];
+    for (serial, name) in serials.iter().zip(["sda", "sdb", "sdc", "sdd"]) {
+        let mut disk = Node::new(NodeKind::Disk, name);
+        disk.drive = Some(DriveFacts { serial: Some((*serial).into()), ..DriveFacts::default() });
+        disk.detail.get_or_insert_default().links =
+            vec![format!("by-id/ata-disk_{serial}"), "by-path/pci-0000:00:1f.2-ata-1".into()];
+        snapshot.machine.nodes.push(disk);
+    }
+    let mut mount = Node::new(NodeKind::Mount, "/srv/vm");
+    mount.path = Some("/srv/vm".into());
+    snapshot.machine.nodes.push(mount);
+    snapshot.system.vm = vec![("dirty_ratio".into(), "20".into())];
+    let hidden = anonymise(snapshot, 7);
+    let nodes = &hidden.machine.nodes;
+    let mut seen = BTreeSet::new();
+    for (node, serial) in nodes.iter().zip(serials) {
+        let other = node.drive.as_ref().unwrap().serial.clone().unwrap();
+        assert_eq!(node.details().links[0], format!("by-id/ata-disk_{other}"));
+        assert_eq!(node.details().links[1], "by-path/pci-0000:00:1f.2-ata-1");
+        assert_ne!(other, serial);
+        assert!(seen.insert(other), "two drives have become one");
+    }
+    let host = hidden.system.host_name.unwrap();
+    assert_ne!(host, "vm");
+    assert_eq!(nodes[4].path.as_deref(), Some(format!("/srv/{host}").as_str()));
+    assert_eq!(hidden.system.vm[0].0, "dirty_ratio");
+}
+
 #[test]
 fn what_udev_knows_single_drives_by_goes() {
     let mut snapshot = Snapshot::default();
