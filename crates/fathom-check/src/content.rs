@@ -45,12 +45,17 @@ fn luks(luks: &LuksHeader) -> String {
     format!("LUKS{} container, closed", luks.version)
 }
 
+const JOURNAL: &str = "journal of an ext filesystem on another device";
+
 fn filesystem(kind: &str, node: &Node, knows_mounts: bool) -> String {
     match node.mounted_at.as_slice() {
-        [] if kind == "jbd" => "journal of an ext filesystem on another device".to_owned(),
+        [] if kind == "jbd" => JOURNAL.to_owned(),
         [] if !knows_mounts => format!("{kind}; whether it is mounted is not known"),
         [] => format!("{kind}, not mounted"),
-        points => format!("{kind}, mounted at {}", points.join(", ")),
+        points => {
+            let what = if kind == "jbd" { JOURNAL } else { kind };
+            format!("{what}, mounted at {}", points.join(", "))
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A snapshot with what rules ask for again and again worked out once.
 
+use fathom_model::beside::{Beside, JOURNAL, beside};
 use fathom_model::snapshot::{MOUNTS_FILE, Machine, Measured, Reached, Snapshot};
 use fathom_model::stack::{Node, NodeKind, QueueFacts};
 use std::cell::OnceCell;
@@ -21,8 +22,8 @@ pub struct Scene<'a> {
     by_key: BTreeMap<String, usize>,
     /// The nodes that are swapped to.
     swaps: BTreeSet<usize>,
-    /// The nodes that hold journals of mounted filesystems on other devices.
-    journals: BTreeSet<usize>,
+    /// What mounted filesystems keep on other devices than their data.
+    beside: Vec<Beside>,
     /// Every drive once, see `rules::drives::each_drive`.
     pub(crate) drives: OnceCell<Vec<usize>>,
 }
@@ -33,16 +34,13 @@ impl<'a> Scene<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let nodes = &snapshot.machine.nodes;
         let devices = nodes.iter().enumerate().filter(|(_, node)| node.devno.is_some());
-        let by_name: BTreeMap<&str, usize> =
-            devices.map(|(index, node)| (node.name.as_str(), index)).collect();
-        let journals = nodes.iter().filter_map(|node| node.fs.as_ref()?.journal_device.as_deref());
-        let journals = journals.filter_map(|name| by_name.get(name).copied()).collect();
+        let by_name = devices.map(|(index, node)| (node.name.as_str(), index)).collect();
         let by_key = snapshot.machine.by_key();
         let swaps = snapshot.system.swaps.iter().filter_map(|swap| swap.node.as_ref());
         let swaps = swaps.filter_map(|node| by_key.get(node).copied()).collect();
         let drives = OnceCell::new();
-        let above = snapshot.machine.above();
-        Self { snapshot, above, by_name, by_key, swaps, journals, drives }
+        let (above, beside) = (snapshot.machine.above(), beside(nodes));
+        Self { snapshot, above, by_name, by_key, swaps, beside, drives }
     }
 
     /// The graph.
@@ -72,7 +70,25 @@ impl<'a> Scene<'a> {
         nodes[index].below.iter().filter_map(|&below| Some((below, nodes.get(below)?)))
     }
 
-    /// The nodes directly above.
+    /// The journal of a mounted filesystem, where that is on another device.
+    #[must_use]
+    pub fn journal(&self, filesystem: usize) -> Option<usize> {
+        let mut all = self.beside.iter();
+        all.find(|one| one.filesystem == filesystem && one.what == JOURNAL).map(|one| one.device)
+    }
+
+    /// The mounted filesystems whose journals lie on a node or on what stands on it, while their data do not.
+    pub fn journals_on(&self, index: usize) -> impl Iterator<Item = (usize, &'a Node)> {
+        let above = self.everything_above(index);
+        let on = |device: usize| above.contains(&device);
+        let is_data = |fs: usize| self.below(fs).any(|(data, _)| on(data));
+        let journals = self.beside.iter().filter(|one| one.what == JOURNAL && on(one.device));
+        let found: Vec<usize> =
+            journals.map(|one| one.filesystem).filter(|&fs| !is_data(fs)).collect();
+        found.into_iter().map(|fs| (fs, self.node(fs)))
+    }
+
+    /// The nodes directly above, and filesystems whose journal is here.
     pub fn above(&self, index: usize) -> impl Iterator<Item = (usize, &'a Node)> {
         let nodes = &self.snapshot.machine.nodes;
         self.above[index].iter().map(|&above| (above, &nodes[above]))
@@ -109,7 +125,6 @@ impl<'a> Scene<'a> {
         !self.above[index].is_empty()
             || !self.node(index).mounted_at.is_empty()
             || self.swaps.contains(&index)
-            || self.journals.contains(&index)
     }
 
     /// True when it is known that nothing uses the node.

@@ -3,6 +3,7 @@
 use crate::content;
 use crate::describe::{model, name_of, part_of_filesystem, shown_options};
 use fathom_base::units::{format_count, format_size};
+use fathom_model::beside::beside;
 use fathom_model::snapshot::Snapshot;
 use fathom_model::stack::{DriveFacts, MountFacts, Node, NodeKind, Stack};
 
@@ -31,21 +32,27 @@ pub struct Line {
 pub fn forest(stack: &Stack, tops: &[usize], knows_mounts: bool) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut printed = vec![false; stack.nodes.len()];
+    let beside = beside(&stack.nodes);
     // Its own list of what is to come: a chain of devices may be deeper than a stack of calls.
-    let mut pending: Vec<(usize, usize)> = tops.iter().rev().map(|&top| (top, 0)).collect();
-    while let Some((index, depth)) = pending.pop() {
+    let mut pending: Vec<(usize, usize, Option<&str>)> =
+        tops.iter().rev().map(|&top| (top, 0, None)).collect();
+    while let Some((index, depth, part)) = pending.pop() {
         let Some(node) = stack.nodes.get(index) else { continue };
         let indent = "  ".repeat(depth);
         let again = std::mem::replace(&mut printed[index], true);
         let text = if again {
-            format!("{indent}{} (see above)", node.label())
+            let part = part.map_or_else(String::new, |part| format!("its {part}, "));
+            format!("{indent}{} ({part}see above)", node.label())
         } else {
             let mut parts = vec![heading(stack, node)];
+            parts.extend(part.map(|part| format!("its {part}")));
             parts.extend(details(node));
             if depth == 0 && node.devno.is_some() {
                 parts.extend(content::words(node, knows_mounts));
             }
-            pending.extend(node.below.iter().rev().map(|&below| (below, depth + 1)));
+            let others = beside.iter().rev().filter(|other| other.filesystem == index);
+            pending.extend(others.map(|other| (other.device, depth + 1, Some(other.what))));
+            pending.extend(node.below.iter().rev().map(|&below| (below, depth + 1, None)));
             format!("{indent}{}", parts.join("  "))
         };
         lines.push(Line { node: index, depth, again, text });
@@ -74,6 +81,9 @@ pub fn ordered_tops(snapshot: &Snapshot) -> Vec<usize> {
         }
     };
     let mut tops = machine.tops.clone();
+    // Journals stand with their filesystems, also in snapshots that did not know them.
+    let beside = beside(&machine.nodes);
+    tops.retain(|top| !beside.iter().any(|other| other.device == *top));
     tops.sort_by_cached_key(rank);
     // The root directory stands first also where images on it are attached, which then stand on it.
     let is_root = |node: &Node| node.kind == NodeKind::Mount && node.label() == "/";

@@ -251,7 +251,8 @@ pub fn add_geometry(
         }
         "xfs" => {
             add_xfs(file.as_ref(), facts);
-            facts.journal_device = xfs_log_device(root, &mount.super_options);
+            let log = xfs_device(root, &mount.super_options, "logdev=");
+            facts.journal_device = log.map(|device| device.name().to_owned());
         }
         "btrfs" => add_btrfs(root, mount, devices, facts),
         _ => {}
@@ -268,10 +269,26 @@ fn ext_journal_device(root: &SysRoot, device: &str) -> Option<String> {
     is_device.then(|| name.to_owned())
 }
 
-/// The device with the log of a mounted XFS, where that is another one.
-fn xfs_log_device(root: &SysRoot, super_options: &str) -> Option<String> {
-    let path = super_options.split(',').find_map(|option| option.strip_prefix("logdev="))?;
-    Some(paths::block_device(root, Path::new(path))?.name().to_owned())
+/// A device that an option of a mounted XFS names, beside the one with its data.
+fn xfs_device(root: &SysRoot, super_options: &str, option: &str) -> Option<BlockDir> {
+    let path = super_options.split(',').find_map(|word| word.strip_prefix(option))?;
+    paths::block_device(root, Path::new(path))
+}
+
+/// What a mounted filesystem keeps on other devices than its data: its journal, its realtime section.
+pub(crate) fn devices_beside(root: &SysRoot, mount: &Mount) -> Vec<BlockDir> {
+    match mount.fs_type.as_str() {
+        "xfs" => ["logdev=", "rtdev="]
+            .iter()
+            .filter_map(|option| xfs_device(root, &mount.super_options, option))
+            .collect(),
+        "ext3" | "ext4" => {
+            let data = BlockDir::by_devno(root, mount.devno);
+            let journal = data.and_then(|data| ext_journal_device(root, data.name()));
+            journal.and_then(|name| BlockDir::by_name(root, &name)).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Adds the UUID and label that udev found, or the links in `/dev/disk`, where the filesystem did not tell them.
@@ -392,7 +409,10 @@ mod tests {
         assert_eq!(ext_journal_device(&root, "sda1"), None, "inside, by its inode");
         assert_eq!(ext_journal_device(&root, "sdb1").as_deref(), Some("dm-3"));
         assert_eq!(ext_journal_device(&root, "sdc1"), None, "nothing known");
-        let log = |options: &str| xfs_log_device(&root, options);
+        let log = |options: &str| {
+            let device = xfs_device(&root, options, "logdev=");
+            device.map(|device| device.name().to_owned())
+        };
         assert_eq!(log("rw,logbufs=8,logdev=/dev/sdj,noquota").as_deref(), Some("sdj"));
         assert_eq!(log("rw,logbufs=8"), None);
     }

@@ -248,6 +248,11 @@ impl<'a> Builder<'a> {
         };
         self.nodes[index].below = below;
         self.nodes[index].fs = Some(facts);
+        if self.reach == Reach::Machine {
+            for device in filesystem::devices_beside(self.root, mount) {
+                self.block(&device);
+            }
+        }
         index
     }
 
@@ -445,7 +450,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Where the filesystems on a device, its partitions and everything made of these are mounted,
-    /// in any namespace.
+    /// in any namespace, and those whose journals are there.
     pub(crate) fn mounted_above(&self, device: &BlockDir) -> Vec<String> {
         let mut above: BTreeMap<String, BlockDir> = BTreeMap::new();
         let mut pending = vec![device.clone()];
@@ -468,8 +473,12 @@ impl<'a> Builder<'a> {
                         .iter()
                         .any(|name| above.contains_key(name))
             };
+            let beside = || {
+                let devices = filesystem::devices_beside(self.root, &mount);
+                devices.iter().any(|device| above.contains_key(device.name()))
+            };
             let point = shown(&mount.mount_point);
-            if !points.contains(&point) && (direct || through()) {
+            if !points.contains(&point) && (direct || through() || beside()) {
                 points.push(point);
             }
         }

@@ -20,6 +20,7 @@ use crate::links::Links;
 use crate::parallel;
 use crate::paths;
 use crate::stack;
+use fathom_model::beside::beside;
 use fathom_model::snapshot::{MOUNTS_FILE, Machine, Unread};
 use fathom_model::stack::{Detail, Node, NodeKind};
 use fathom_model::system::StorageHost;
@@ -119,9 +120,11 @@ fn enter_partitions(builder: &mut Builder, disk: &BlockDir) {
     }
 }
 
-/// The indexes of the nodes that nothing stands on.
+/// The indexes of the nodes that nothing stands on, and that are no journals.
 fn tops(nodes: &[Node]) -> Vec<usize> {
-    let below: BTreeSet<usize> = nodes.iter().flat_map(|node| node.below.iter().copied()).collect();
+    let mut below: BTreeSet<usize> =
+        nodes.iter().flat_map(|node| node.below.iter().copied()).collect();
+    below.extend(beside(nodes).into_iter().map(|other| other.device));
     (0..nodes.len()).filter(|index| !below.contains(index)).collect()
 }
 

@@ -4,6 +4,7 @@
 //! and what every other crate exchanges.
 
 pub mod array;
+pub mod beside;
 pub mod builtin;
 pub mod capture;
 pub mod change;

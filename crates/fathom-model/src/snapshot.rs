@@ -1,5 +1,6 @@
 //! A snapshot: every fact about a machine's storage at one moment, enough to judge it on another machine.
 
+use crate::beside::beside;
 use crate::host::HostFacts;
 use crate::stack::{Node, NodeKind};
 use crate::system::SystemFacts;
@@ -102,7 +103,7 @@ impl Machine {
         node.below.iter().filter_map(|&index| self.nodes.get(index))
     }
 
-    /// For each node the indexes of those that stand directly on it.
+    /// For each node the indexes of those that stand directly on it, or use it beside what they stand on (a journal).
     #[must_use]
     pub fn above(&self) -> Vec<Vec<usize>> {
         let mut above = vec![Vec::new(); self.nodes.len()];
@@ -115,6 +116,9 @@ impl Machine {
                     list.push(index);
                 }
             }
+        }
+        for other in beside(&self.nodes) {
+            above[other.device].push(other.filesystem);
         }
         above
     }

@@ -20,6 +20,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("check_mends_a_btrfs_without_a_device", &btrfs[..3], without_a_device),
         kernel_test("check_of_an_image_over_its_own_directory_ends", &ext4, over_itself),
         kernel_test("check_judges_by_what_quick_measured", &ext4, after_quick),
+        kernel_test(
+            "check_draws_a_journal_with_its_filesystem",
+            &[FathomBinary, FsOnLoop(FsKind::Ext4), FsOnLoop(FsKind::Xfs)],
+            journals,
+        ),
     ]
 }
 
@@ -185,4 +190,41 @@ fn after_quick() -> Judged {
     let other = sandbox.json(&["check", p(elsewhere.dir())], &[0]);
     assert!(other.result()["snapshot"]["measured"].as_array().unwrap().is_empty());
     Judged::Passed
+}
+
+/// The journal of a mounted filesystem lies on another device: drawn there, used, and judged like the one with the data, whichever of
+/// them is asked for.
+fn journals() {
+    let log = || LoopDevice::new(128 * MIB).unwrap();
+    let journal = log();
+    let made = ["-q", "-O", "journal_dev", "-b", "4096", p(journal.path())];
+    command::run_tool("mke2fs", made).unwrap();
+    let option = format!("device={}", p(journal.path()));
+    journal_of(&mounted(FsKind::Ext4, &["-b", "4096", "-J", &option], ""), &journal);
+    let journal = log();
+    let option = format!("logdev={}", p(journal.path()));
+    journal_of(&mounted(FsKind::Xfs, &["-l", &option], &option), &journal);
+}
+
+fn journal_of(fs: &MountedFs, journal: &LoopDevice) {
+    let sandbox = Sandbox::new();
+    fs::remove_file(journal.backing()).unwrap();
+    let name = journal.name();
+    for target in [vec![], vec![p(fs.dir())], vec![p(journal.path())]] {
+        let args = [&["check"], &target[..]].concat();
+        let done = sandbox.json(&args, &[0]);
+        let defects = done.result()["defects"].as_array().unwrap().clone();
+        let is_it = |defect: &&Value| {
+            defect["rule"] == "loop-file-deleted" && defect["node"] == p(journal.path())
+        };
+        let found = defects.iter().find(is_it).unwrap_or_else(|| panic!("{target:?}: {defects:?}"));
+        assert_eq!(found["gravity"], "high", "{target:?}: {found}");
+        let shown = sandbox.run(&args).stdout;
+        let lines: Vec<&str> = shown.lines().filter(|line| line.contains(&name)).collect();
+        assert!(!lines.iter().any(|line| line.contains("not mounted")), "{target:?}: {lines:#?}");
+        if target != [p(journal.path())] {
+            let is_drawn = |line: &&str| line.contains(")  its journal  ");
+            assert!(lines.iter().any(is_drawn), "{target:?}: {lines:#?}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use crate::rules::drives::{
     arrays_above, each_drive, is_made_elsewhere, is_virtual, member_on, rotates, transport,
 };
 use crate::rules::filesystems::{has_copies, lacks_device};
-use crate::rules::shared::list;
+use crate::rules::shared::{list, mount_points};
 use crate::rules::volumes::{Parts, is_lvm, parts_on, save_first, volume_name};
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -174,6 +174,14 @@ fn replacing(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
         if member.key() != node.key() {
             defect = defect.concerning(member.key());
         }
+    }
+    for (fs, fs_node) in scene.journals_on(index) {
+        let place = mount_points(scene, fs).join(", ");
+        defect = defect.advise(format!(
+            "the journal of {} at {place} lies on it, the data elsewhere: unmount that and give it \
+            another one (fathom check --explain journal-same-spindle)",
+            fs_node.name
+        ));
     }
     let (defect, is_replaced) = by_volumes_and_filesystems(scene, index, defect);
     let is_alone = arrays.is_empty() && !is_replaced;
