@@ -43,8 +43,8 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
         )
         .seen(md_file(node, "degraded"), missing.to_string())
         .because(why_degraded(md));
-        if let Some(lost) = lost(scene, index, md) {
-            defect = defect.by_loss_of(lost);
+        if let Some(cause) = cause(scene, index, md) {
+            defect = defect.by_loss_of(cause);
         }
         for member in failed {
             defect = defect.seen(md_file(node, &format!("dev-{member}/state")), "faulty");
@@ -52,6 +52,26 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
         Some(mend(scene, index, defect))
     })
     .collect()
+}
+
+/// What an array without all its members is told with: the drives that hold the last copy and are dying, for they decide what is
+/// done with it, else those that it has lost.
+fn cause(scene: &Scene<'_>, index: usize, md: &MdFacts) -> Option<Vec<String>> {
+    let dying = dying_last(scene, index).into_iter();
+    let dying = dying.filter(|(member, _)| is_failing(scene, *member));
+    let keys: Vec<String> = dying.map(|(_, device)| device.key()).collect();
+    if keys.is_empty() { lost(scene, index, md) } else { Some(keys) }
+}
+
+/// The members that hold the last copy of something and are on their way out.
+fn dying_last<'a>(scene: &Scene<'a>, index: usize) -> Vec<(usize, &'a Node)> {
+    let node = scene.node(index);
+    let is_last =
+        |name: &str| node.md.as_ref().is_some_and(|md| standing(md, name) == Standing::Last);
+    let members = scene.below(index);
+    members
+        .filter(|(member, device)| is_last(&device.name) && is_dying(scene, node, *member))
+        .collect()
 }
 
 /// The devices whose loss it is that an array lacks members; none where not all of these are known.
@@ -81,13 +101,8 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
     let mut defect =
         defect.command("see which member is missing, and why", format!("mdadm --detail {array}"));
     // A rebuild that reads a dying drive without another copy loses what it was to save.
-    let is_last =
-        |name: &str| node.md.as_ref().is_some_and(|md| standing(md, name) == Standing::Last);
-    let dying = scene
-        .below(index)
-        .filter(|(member, device)| is_last(&device.name) && is_dying(scene, node, *member));
-    let dying: Vec<&Node> = dying.map(|(_, device)| device).collect();
-    for device in &dying {
+    let dying = dying_last(scene, index);
+    for (_, device) in &dying {
         defect = defect.concerning(device.key()).advise(save_the_last(node, &device.name));
     }
     if node.md.as_ref().is_some_and(is_rebuilding) {

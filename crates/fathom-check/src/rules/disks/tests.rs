@@ -2,7 +2,7 @@
 
 use super::{caches, features, health, state, zones};
 use crate::fixtures::Bench;
-use fathom_model::defect::{Certainty, Gravity};
+use fathom_model::defect::{Certainty, Gravity, Step};
 use fathom_model::stack::detail::{DiskCounters, DriveIdentity, Health};
 use fathom_model::stack::{MdMember, NodeKind};
 use fathom_model::system::SmartdConfiguration;
@@ -203,10 +203,14 @@ fn failing_drives_of_volumes_and_filesystems_with_copies_are_replaced_there() {
         }
         bench.dm_of(4).status = vec!["0 8 raid raid1 2 AD 8/8 idle 0 0 -".into()];
         let found = crate::check(&bench.snapshot);
-        let volume = found.iter().find(|defect| defect.rule == "lvm-raid-degraded").unwrap();
-        let first = &volume.fix[0].text;
-        assert!(first.contains("save what matters from it before any repair"), "{volume:?}");
-        assert_eq!(volume.concerns, ["/dev/sda"]);
+        let dead = "1 of the 2 parts of vg/data are dead";
+        let told: Vec<_> = found.iter().filter(|d| d.summary.contains(dead)).collect();
+        let rules: Vec<_> = told.iter().map(|d| (d.rule.as_str(), d.gravity)).collect();
+        assert_eq!(rules, [("drive-failing", High)], "with the drive that holds the last copy");
+        let first =
+            |step: &&Step| step.text.contains("save what matters from it before any repair");
+        assert_eq!(told[0].fix.iter().filter(first).count(), 1, "{told:?}");
+        assert_eq!(told[0].concerns, ["/dev/dm-2"]);
     }
 }
 
@@ -606,4 +610,25 @@ fn paths_to_one_drive_count_once() {
     bench.node(0).kind = NodeKind::NvmeMultipath;
     bench.detail_of(other).health = None;
     assert_eq!(bench.one(health::failing).node.as_deref(), Some("/dev/sda"));
+}
+
+/// The data are safe without it: what a journal needs is another place.
+#[test]
+fn a_failing_drive_with_a_journal_names_the_filesystem() {
+    let mut bench = with_health(Health { pending: Some(9), ..Health::default() });
+    let data = bench.ssd("nvme0n1");
+    let (fs, _) = bench.mounted("ext4", "/srv", data);
+    let says = |bench: &Bench| {
+        let fix = bench.one(health::failing).fix;
+        fix.iter().any(|step| step.text.starts_with("the journal of ext4 at /srv lies on it"))
+    };
+    assert!(!says(&bench));
+    bench.fs_of(fs).journal_device = Some("sda".into());
+    assert!(says(&bench));
+    // Where both lie there, the drive is copied as a whole.
+    bench.node(fs).below = vec![0];
+    let partition = bench.partition("sda1", 1 << 20, 0);
+    bench.fs_of(fs).journal_device = Some("sda1".into());
+    bench.node(fs).below = vec![0];
+    assert!(!says(&bench), "{partition}");
 }

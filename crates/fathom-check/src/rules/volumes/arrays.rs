@@ -145,22 +145,27 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
                 return None;
             }
             let quoted = word(&name);
+            // A dying drive with the last copy decides what is done.
+            let dying = dying_parts(scene, index, dm, health);
+            let cause = match dying.as_slice() {
+                [] => lost(scene, index, dm, health),
+                drives => drives.iter().map(|disk| disk.key()).collect(),
+            };
             let defect = Defect::new(
                 "lvm-raid-degraded",
                 Gravity::High,
                 Some(&node.key()),
                 format!("{dead} of the {} parts of {name} are dead", health.chars().count()),
             )
-            .by_loss_of(lost(scene, index, dm, health))
+            .by_loss_of(cause)
             .seen(status_of(dm, node), health)
             .because(
                 "it is slower and less safe than it looks: what the dead parts held is \
                     read or computed elsewhere for each request",
             );
-            let defect =
-                dying_parts(scene, index, dm, health).into_iter().fold(defect, |d, disk| {
-                    d.concerning(disk.key()).advise(save_first(&name, &disk.name))
-                });
+            let defect = dying.into_iter().fold(defect, |d, disk| {
+                d.concerning(disk.key()).advise(save_first(&name, &disk.name))
+            });
             let defect = if is_lvm(dm) {
                 defect
                     .command(
