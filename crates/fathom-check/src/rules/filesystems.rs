@@ -58,6 +58,7 @@ pub const RULES: &[Rule] = &[
         Guest,
         options::journal_same_spindle
     ),
+    rule!("ext4-no-journal", "a crash needs a check of all of it", Low, Host, options::no_journal),
     rule!("mount-data-journal", "all data is written twice", Low, Guest, options::data_journal),
     rule!(
         "mount-data-writeback",
@@ -105,7 +106,12 @@ struct Mounted<'a> {
 /// Every filesystem on block devices that is mounted, each once: by a mount of this namespace, and of its top directory, where there
 /// is one.
 fn mounted<'a>(scene: &Scene<'a>) -> Vec<Mounted<'a>> {
-    let filesystems = scene.nodes(&[NodeKind::FileSystem]);
+    mounted_of(scene, &[NodeKind::FileSystem])
+}
+
+/// The same for other kinds: filesystems in memory are full some day, too.
+fn mounted_of<'a>(scene: &Scene<'a>, kinds: &'static [NodeKind]) -> Vec<Mounted<'a>> {
+    let filesystems = scene.nodes(kinds);
     filesystems
         .filter_map(|(index, node)| {
             let mounts =

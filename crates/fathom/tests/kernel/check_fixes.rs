@@ -32,6 +32,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("check_prints_remounts_that_mend", &needs, mended),
         kernel_test("check_prints_no_remount_that_mends_nothing", &needs, kept),
+        kernel_test("check_gives_an_ext4_a_journal", &[FathomBinary, ext4], a_journal),
         kernel_test("check_saves_what_only_a_loop_device_holds", &[FathomBinary, ext4], saved),
         kernel_test(
             "check_tells_an_xfs_that_has_shut_down",
@@ -102,6 +103,21 @@ fn after(sandbox: &Sandbox, fs: &MountedFs, options: &str, line: &str) -> Done {
         command.arg(line).arg(own.get_program()).args(own.get_args());
         command
     })
+}
+
+/// What is advised gives it one.
+fn a_journal() {
+    let (sandbox, fs) = (Sandbox::new(), mounted(FsKind::Ext4, &["-O", "^has_journal"], ""));
+    let told = |fs: &MountedFs| {
+        let done = sandbox.json(&["check", p(fs.dir())], &[0]);
+        found(&done, "ext4-no-journal", fs)
+    };
+    let defect = told(&fs).unwrap();
+    let command = defect["fix"][0]["command"].as_str().unwrap();
+    // Without a terminal the check has to be told not to ask.
+    let typed = format!("{} && mount {} {}", command, p(fs.device().path()), p(fs.dir()));
+    command::run_tool("sh", ["-c", &typed.replace("e2fsck -f ", "e2fsck -fp ")]).unwrap();
+    assert_eq!(told(&fs), None, "{typed}");
 }
 
 /// The file behind a device that mount made is gone: what is advised brings all of it into a file, though umount lets the device go.

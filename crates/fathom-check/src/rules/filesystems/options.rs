@@ -79,9 +79,9 @@ pub(super) fn journal_same_spindle(scene: &Scene<'_>) -> Vec<Defect> {
         .iter()
         .filter_map(|m| {
             let (data, device) = scene.below(m.index).next()?;
-            let journal = journal_device(scene, m, data)?;
+            let journal = scene.journal(m.index)?;
             // Without heads to move, a device of its own costs nothing.
-            if journal == data || scene.rotates(journal) != Some(true) {
+            if scene.rotates(journal) != Some(true) {
                 return None;
             }
             let pairs = on_one_drive(scene, &[data, journal]);
@@ -136,19 +136,46 @@ fn move_journal(defect: Defect, fs: &FsFacts, [device, log]: [&str; 2], place: &
         .risking("between the two commands a crash needs a full check")
 }
 
-/// The device of an external journal: named by the mount (XFS), or by the superblock's UUID of it (ext4).
-fn journal_device(scene: &Scene<'_>, m: &Mounted<'_>, data: usize) -> Option<usize> {
-    if let Some(path) = m.mount.option_value("logdev") {
-        let by_path = scene.by_key(path);
-        return by_path.or_else(|| scene.device(path.strip_prefix("/dev/")?));
-    }
-    let own = scene.node(data).details().content.as_ref()?.filesystem.as_ref()?;
-    let wanted = own.journal_uuid.as_deref()?;
-    let mut all = scene.nodes(&[]).filter(|&(index, _)| index != data);
-    all.find_map(|(index, node)| {
-        let uuid = node.details().content.as_ref()?.filesystem.as_ref()?.uuid.as_deref()?;
-        (uuid.eq_ignore_ascii_case(wanted)).then_some(index)
-    })
+/// ext4 without a journal has to be checked as a whole after each crash.
+pub(super) fn no_journal(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    let found = all
+        .iter()
+        .filter(|m| m.fs.fs_type == "ext4" && m.fs.journal == Some(false) && m.is_writable());
+    found
+        .map(|m| {
+            let (place, device) = (word(&m.mount.mount_point), word(&m.mount.source));
+            let (text, command) = match m.mount.mount_point.as_str() {
+                "/" => ("it gets one at the next start", format!("tune2fs -j {device}")),
+                _ => (
+                    "it gets one unmounted, after a check",
+                    format!("umount {place} && e2fsck -f {device} && tune2fs -j {device}"),
+                ),
+            };
+            Defect::new(
+                "ext4-no-journal",
+                Gravity::Low,
+                Some(&m.key),
+                format!("ext4 at {} has no journal", m.mount.mount_point),
+            )
+            .seen(
+                format!("/proc/fs/ext4/{}/options", m.mount.source.trim_start_matches("/dev/")),
+                "no word on how data and journal go together (data=)",
+            )
+            .because(
+                "after a crash all of it has to be checked before it is mounted, which takes \
+                minutes to hours, and files that were being made or moved may be lost",
+            )
+            .command(text, command)
+            .risking(
+                "each commit writes the journal, too; whoever left it out on purpose, for data \
+                that can be made anew, keeps it so",
+            )
+            .verified_by(format!(
+                "tune2fs -l {device} lists has_journal; fathom run commit {place}"
+            ))
+        })
+        .collect()
 }
 
 /// ext4 writes data to its journal and then to its place.

@@ -1,11 +1,12 @@
 //! Space, inodes, and the pieces that free space comes in.
 
-use super::{Mounted, mounted};
+use super::{Mounted, mounted, mounted_of};
 use crate::conditions::{self, FULL_SHARE};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::{format_count, format_size};
 use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::NodeKind;
 
 /// From this share on, somebody has to act now.
 const URGENT_SHARE: f64 = 0.97;
@@ -29,18 +30,22 @@ fn writable(all: &[Mounted<'_>]) -> impl Iterator<Item = usize> {
 
 /// Nearly full.
 pub(super) fn full(scene: &Scene<'_>) -> Vec<Defect> {
-    let all = mounted(scene);
+    let all = mounted_of(scene, &[NodeKind::FileSystem, NodeKind::Memory]);
     writable(&all)
         .filter_map(|index| {
             let m = &all[index];
-            let used = conditions::used_share(m.fs).filter(|&used| used > FULL_SHARE)?;
+            let in_memory = m.node.kind == NodeKind::Memory;
+            // Nothing is scattered in memory: it matters when the next file does not fit.
+            let limit = if in_memory { URGENT_SHARE } else { FULL_SHARE };
+            let used = conditions::used_share(m.fs).filter(|&used| used > limit)?;
+            let is_urgent = used >= URGENT_SHARE && !in_memory;
             let left = m.fs.available_bytes.unwrap_or(0);
-            let place = &m.mount.mount_point;
+            let (place, node_key) = (&m.mount.mount_point, m.node.key());
             Some(
                 Defect::new(
                     "filesystem-full",
-                    if used >= URGENT_SHARE { Gravity::High } else { Gravity::Medium },
-                    Some(&m.node.key()),
+                    if is_urgent { Gravity::High } else { Gravity::Medium },
+                    Some(if in_memory { &m.key } else { &node_key }),
                     format!("{place} is {:.0} % full ({} left)", used * 100.0, format_size(left)),
                 )
                 .seen(
@@ -51,10 +56,12 @@ pub(super) fn full(scene: &Scene<'_>) -> Vec<Defect> {
                         format_size(m.fs.total_bytes.unwrap_or(0))
                     ),
                 )
-                .because(
+                .because(if in_memory {
+                    "programs that write there fail, and what lies there takes memory"
+                } else {
                     "new files get scattered over what is left, and stay so; databases stop \
-                    when the rest is used",
-                )
+                    when the rest is used"
+                })
                 .command(
                     "find what can go",
                     format!("du -xh --max-depth=2 {} | sort -h | tail -30", word(place)),
@@ -63,7 +70,14 @@ pub(super) fn full(scene: &Scene<'_>) -> Vec<Defect> {
                     "deleted files that are still open take space too",
                     format!("lsof +aL1 {}", word(place)),
                 )
-                .advise("or make the filesystem larger")
+                .advise(if in_memory {
+                    format!(
+                        "or let it take more memory: mount -o remount,size=SIZE {}",
+                        word(place)
+                    )
+                } else {
+                    "or make the filesystem larger".to_owned()
+                })
                 .risking("none in looking")
                 .verified_by(format!("df -h {}", word(place))),
             )

@@ -696,3 +696,30 @@ fn an_xfs_that_has_shut_itself_down_is_told() {
     let commands: Vec<_> = defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
     assert!(commands.contains(&"umount /srv && mount /dev/sda1 /srv"), "{commands:?}");
 }
+
+#[test]
+fn an_ext4_without_a_journal_is_told_where_it_is_written() {
+    let (mut bench, fs, mount) = on_disk("ext4");
+    bench.fs_of(fs).journal = Some(false);
+    let defect = bench.one(options::no_journal);
+    let expected = "umount /srv && e2fsck -f /dev/sda1 && tune2fs -j /dev/sda1";
+    assert_eq!(defect.fix[0].command.as_deref(), Some(expected));
+    bench.mount_of(mount).options = vec!["ro".into()];
+    assert_eq!(bench.ask(options::no_journal), []);
+    let (mut bench, fs, _) = on_disk("ext2");
+    bench.fs_of(fs).journal = Some(false);
+    assert_eq!(bench.ask(options::no_journal), [], "it never has one");
+}
+
+#[test]
+fn what_lies_in_memory_is_told_when_nothing_fits_any_more() {
+    let (mut bench, fs, _) = on_disk("tmpfs");
+    bench.node(fs).kind = NodeKind::Memory;
+    let mut left = |share: f64| -> Vec<Gravity> {
+        let bytes = (100.0 * GIB as f64 * share) as u64;
+        (bench.fs_of(fs).free_bytes, bench.fs_of(fs).available_bytes) = (Some(bytes), Some(bytes));
+        bench.gravities(space::full)
+    };
+    assert_eq!((left(0.04), left(0.0)), (vec![], vec![Gravity::Medium]));
+    assert!(bench.one(space::full).summary.starts_with("/srv is 100 % full"));
+}

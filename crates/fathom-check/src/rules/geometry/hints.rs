@@ -217,6 +217,28 @@ pub(super) fn crypt_sector(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
+/// What lies on a device in smaller units than the new ones would be, where that is seen.
+fn small_units(scene: &Scene<'_>, index: usize) -> Option<String> {
+    let told = |kind: &str, block: Option<u64>, sector: Option<u64>| {
+        let (unit, bytes) = match kind {
+            "xfs" => ("sectors", sector?),
+            kind if kind.starts_with("ext") => ("blocks", block?),
+            _ => return None,
+        };
+        (bytes < BLOCK_BYTES).then(|| format!("the {kind} on it has {unit} of {bytes} B"))
+    };
+    let at_rest = || {
+        let content = scene.node(index).details().content.as_ref()?;
+        let said = content.filesystem.as_ref()?;
+        told(&said.fs_type, said.block_bytes, said.sector_bytes)
+    };
+    let mounted = scene.above(index).find_map(|(_, above)| {
+        let fs = above.fs.as_ref()?;
+        told(&fs.fs_type, fs.block_bytes, fs.sector_bytes)
+    });
+    mounted.or_else(at_rest)
+}
+
 fn small_crypt_sectors(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defect> {
     let facts = node.dm.as_ref()?;
     let table = dm::crypt_table(dm::lines(&facts.table, "crypt").next()?.words)?;
@@ -247,14 +269,15 @@ fn small_crypt_sectors(scene: &Scene<'_>, index: usize, node: &Node) -> Option<D
         "encrypt anew in sectors of 4 KiB; works in use, takes as long as copying the device twice",
         format!("cryptsetup reencrypt --sector-size 4096 {device}"),
     );
-    let defect = match luks.map(|luks| luks.version).or(told) {
-        Some(1) => defect
+    let defect = match (small_units(scene, index), luks.map(|luks| luks.version).or(told)) {
+        (Some(what), _) => defect.advise(format!("{what} and could not be mounted from larger ones: copy what is on it to a new filesystem on a mapping with sectors of 4 KiB")),
+        (_, Some(1)) => defect
             .command(
                 "LUKS1 knows no other sectors: turn the closed container into LUKS2 first",
                 format!("cryptsetup convert --type luks2 {device}"),
             )
             .command(text, command),
-        None => defect.advise("without a header of LUKS it cannot be encrypted anew in place: copy what is on it to a mapping with sectors of 4 KiB"),
+        (_, None) => defect.advise("without a header of LUKS it cannot be encrypted anew in place: copy what is on it to a mapping with sectors of 4 KiB"),
         _ => defect.command(text, command),
     };
     Some(

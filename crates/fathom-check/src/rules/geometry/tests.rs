@@ -612,7 +612,17 @@ fn encryption_in_small_sectors() {
     let crypt = bench.dm("dm-0", "secret", "CRYPT-LUKS2-x", &line("1 allow_discards"), &[disk]);
     bench.node(crypt).size_bytes = Some(GIB);
     let found = bench.one(hints::crypt_sector);
-    assert_eq!(commands(&found), ["cryptsetup reencrypt --sector-size 4096 /dev/sda"]);
+    let found_commands = ["cryptsetup reencrypt --sector-size 4096 /dev/sda"];
+    assert_eq!(commands(&found), found_commands);
+    // What could not be mounted any more is copied.
+    let (fs, _) = bench.mounted("xfs", "/srv", crypt);
+    bench.fs_of(fs).sector_bytes = Some(4096);
+    assert_eq!(commands(&bench.one(hints::crypt_sector)), found_commands);
+    bench.fs_of(fs).sector_bytes = Some(512);
+    let defect = bench.one(hints::crypt_sector);
+    assert!(commands(&defect).is_empty(), "{defect:?}");
+    assert!(defect.fix[0].text.starts_with("the xfs on it has sectors of 512 B"));
+    bench.fs_of(fs).sector_bytes = None;
     bench.content_of(disk).luks = Some(LuksHeader { version: 1, ..Default::default() });
     assert_eq!(
         commands(&bench.one(hints::crypt_sector))[0],

@@ -88,7 +88,27 @@ pub(super) fn off(scene: &Scene<'_>) -> Vec<Defect> {
             .because("each buffered sequential read of a page waits for the drive: on drives that rotate ten times slower and worse, also for programs that only copy files");
             finish(set(scene, defect, &device, 128))
         })
+        .chain(off_by_itself(scene))
         .collect()
+}
+
+/// The same where a filesystem has a setting of its own.
+fn off_by_itself(scene: &Scene<'_>) -> Vec<Defect> {
+    let own = scene.nodes(&[NodeKind::FileSystem]).filter_map(|(index, node)| {
+        let fs = node.fs.as_ref().filter(|fs| fs.fs_type == "btrfs")?;
+        let place = *mount_points(scene, index).first()?;
+        let is_off = node.details().bdi_read_ahead_kib == Some(0);
+        let file = format!("/sys/fs/btrfs/{}/bdi/read_ahead_kb", fs.uuid.as_deref()?);
+        let rotates = scene.rotates(index) != Some(false);
+        let gravity = if rotates { Gravity::Medium } else { Gravity::Low };
+        let summary = format!("btrfs at {place} reads nothing ahead");
+        let defect = Defect::new("read-ahead-off", gravity, Some(&node.key()), summary)
+            .seen(file.clone(), "0 KiB; that of its devices is not used")
+            .because("each buffered sequential read of a page waits for the drive, also in programs that only copy files")
+            .command("set what the kernel begins with, until it is mounted anew", format!("echo 4096 > {}", word(file)));
+        is_off.then(|| finish(defect))
+    });
+    own.collect()
 }
 
 /// What the kernel sets by itself at most, in KiB: two optimal requests, or from 6.17 on two of the largest requests for

@@ -232,6 +232,25 @@ fn read_ahead_above_an_array() {
 }
 
 #[test]
+fn btrfs_reads_ahead_by_a_setting_of_its_own() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let (fs, _) = bench.mounted("btrfs", "/srv", disk);
+    bench.queue_of(disk).read_ahead_kib = Some(0);
+    assert_eq!(bench.gravities(read_ahead::off), []);
+    bench.detail_of(fs).bdi_read_ahead_kib = Some(4096);
+    assert_eq!(bench.gravities(read_ahead::off), []);
+    bench.detail_of(fs).bdi_read_ahead_kib = Some(0);
+    let defect = bench.one(read_ahead::off);
+    assert_eq!(
+        (defect.gravity, defect.summary.as_str()),
+        (Medium, "btrfs at /srv reads nothing ahead")
+    );
+    let command = defect.fix[0].command.clone().unwrap();
+    assert!(command.starts_with("echo 4096 > /sys/fs/btrfs/11111111-"), "{command}");
+}
+
+#[test]
 fn nfs_reads_little_ahead() {
     let of = |kib, fs_type: &str| {
         let mut bench = Bench::new();

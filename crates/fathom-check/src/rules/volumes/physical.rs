@@ -296,7 +296,8 @@ pub(super) fn duplicates(scene: &Scene<'_>) -> Vec<Defect> {
                         array, a mirror that is not assembled",
                     )
                     .command(
-                        "where both shall be used: give the copy a name and UUIDs of its own",
+                        "where both shall be used: give the copy a name and UUIDs of its own (of a \
+                        group of several volumes name all copies at once)",
                         format!("vgimportclone {}", word(copy)),
                     )
                     .advise(
