@@ -301,6 +301,9 @@ pub struct StorageHost {
     pub commands_per_lun: Option<u64>,
     /// SATA link power management policy.
     pub link_power_policy: Option<String>,
+    /// Number of the port of SATA or PATA that it is, by which the kernel's log calls it: 3 of `ata3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ata_port: Option<u64>,
     /// Link to the host, from the adapter upwards.
     pub link: Vec<PciLink>,
     /// PCIe errors that were corrected, did not kill, or did: totals of `aer_dev_*`.

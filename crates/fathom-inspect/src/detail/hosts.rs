@@ -40,6 +40,8 @@ fn add_scsi(root: &SysRoot, dir: &Path, host: &mut StorageHost) {
     host.can_queue = root.value(class.join("can_queue"));
     host.commands_per_lun = root.value(class.join("cmd_per_lun"));
     host.link_power_policy = first(&["link_power_management_policy"]);
+    let port = dir.parent().and_then(|port| numbered_name(port, "ata"));
+    host.ata_port = port.map(u64::from);
 }
 
 fn add_nvme(root: &SysRoot, dir: &Path, host: &mut StorageHost) {

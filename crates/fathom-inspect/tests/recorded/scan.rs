@@ -319,6 +319,7 @@ fn adapters_and_their_links() {
     assert_eq!(host.pci_address.as_deref(), Some("0000:00:1f.2"));
     assert_eq!((host.can_queue, host.commands_per_lun), (Some(32), Some(1)));
     assert_eq!(host.link_power_policy.as_deref(), Some("med_power_with_dipm"));
+    assert_eq!(host.ata_port, Some(1));
     assert_eq!(host.aer_errors, Some((2, 0, 1)));
     assert_eq!((host.iommu_type.as_deref(), host.numa_node), (Some("DMA-FQ"), Some(-1)));
     assert!(host.link.is_empty(), "it is in the chip set");

@@ -64,7 +64,7 @@ fn is_bare(text: &str) -> bool {
 }
 
 /// The node that a line is about: by the kernel name of a device (`sda`, `nvme0n1`), of an NVMe controller (`nvme0`), by its
-/// SCSI address (`sd 2:0:5:0:`), or by that of an adapter with a single disk: the first number of a SCSI address, or PCI.
+/// SCSI address (`sd 2:0:5:0:`), or by that of an adapter with a single disk: the first number of a SCSI address, PCI, or a port of ATA.
 fn node_of(scene: &Scene<'_>, text: &str) -> Option<usize> {
     let words = || text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-!:.".contains(c)));
     let bare = || words().map(|word| word.trim_matches([':', '.'])).filter(|word| !word.is_empty());
@@ -86,7 +86,14 @@ fn node_of(scene: &Scene<'_>, text: &str) -> Option<usize> {
         })?;
         only_disk_of(scene, &host.name)
     };
-    device.or_else(by_scsi).or_else(by_pci)
+    device.or_else(by_scsi).or_else(by_pci).or_else(|| disk_of_port(scene, text))
+}
+
+/// The only disk of a port of libata: `ata3: hard resetting link`.
+fn disk_of_port(scene: &Scene<'_>, text: &str) -> Option<usize> {
+    let number: u64 = ata_port(text)?.strip_prefix("ata")?.parse().ok()?;
+    let mut hosts = scene.snapshot.system.hosts.iter();
+    only_disk_of(scene, &hosts.find(|host| host.ata_port == Some(number))?.name)
 }
 
 /// How lines of drivers of storage begin.

@@ -4,7 +4,8 @@ use super::*;
 use crate::fixtures::{Bench, GIB, MIB};
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::system::{
-    CpuFrequency, CpuIdle, Daemon, FstabEntry, Interrupt, IoLimit, IoNow, StorageHost, Swap, Timer,
+    CpuFrequency, CpuIdle, Daemon, FstabEntry, Interrupt, IoLimit, IoNow, LogLine, StorageHost,
+    Swap, Timer,
 };
 
 /// A healthy server: two NVMe drives and two disks in mirrors, the second one with data.
@@ -542,4 +543,33 @@ fn network_disks_are_mounted_after_the_network() {
     bench.snapshot.system.configuration.fstab[0].options = vec!["nofail".into()];
     let defect = bench.one(configuration::no_netdev);
     assert!(defect.summary.starts_with("/far lies on /dev/sdc, which is reached over the network"));
+}
+
+/// libata names the port, not the drive on it: what is told of that drive anyway is not told of "a device" beside it.
+#[test]
+fn resets_of_a_port_are_told_of_its_drive() {
+    let mut bench = Bench::new();
+    let disks = [bench.disk("sda"), bench.disk("sdb")];
+    for (disk, host) in disks.into_iter().zip(["host0", "host1"]) {
+        bench.detail_of(disk).host = Some(host.into());
+    }
+    let line = |text: &str| LogLine { text: text.into(), level: 3, boot_us: 1 };
+    bench.snapshot.system.kernel_log =
+        vec![line("ata4: hard resetting link"), line("ata4.00: exception Emask 0x0 SAct 0x0")];
+    let told = |bench: &Bench| -> Vec<(String, Option<String>)> {
+        let found = crate::check(&bench.snapshot).into_iter();
+        let ours = found.filter(|d| d.rule == "kernel-log-resets" || d.rule == "drive-offline");
+        ours.map(|d| (d.rule, d.node)).collect()
+    };
+    assert_eq!(told(&bench), [("kernel-log-resets".to_owned(), None)]);
+    let host = |name: &str, port| StorageHost {
+        name: name.into(),
+        ata_port: Some(port),
+        ..StorageHost::default()
+    };
+    bench.snapshot.system.hosts = vec![host("host0", 3), host("host1", 4)];
+    let sdb = || Some("/dev/sdb".to_owned());
+    assert_eq!(told(&bench), [("kernel-log-resets".to_owned(), sdb())]);
+    bench.drive_of(disks[1]).state = Some("offline".into());
+    assert_eq!(told(&bench), [("drive-offline".to_owned(), sdb())]);
 }
