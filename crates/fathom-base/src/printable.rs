@@ -26,7 +26,13 @@ mod tests {
             printable("gpj.\u{202e}exe \u{2066}x\u{2069} \u{200f}\u{2028}"),
             "gpj.?exe ?x? ??"
         );
-        for text in ["Größe", "день", "שלום", "データ", "a\u{301}"] {
+        for text in [
+            "Gr\u{f6}\u{df}e",
+            "\u{434}\u{435}\u{43d}\u{44c}",
+            "\u{5e9}\u{5dc}\u{5d5}\u{5dd}",
+            "\u{30c7}\u{30fc}\u{30bf}",
+            "a\u{301}",
+        ] {
             assert_eq!(printable(text), text);
         }
     }
