@@ -37,12 +37,15 @@ pub fn anonymise(mut snapshot: Snapshot, seed: u64) -> Snapshot {
     let host_name = snapshot.system.host_name.as_deref();
     let mut names = Replacements::new(words, plain, host_name.and_then(telling_host), seed);
     names.short_host = host_name.and_then(short_host);
-    names.short_serials = short_serials(&nodes, seed);
     // From text, as everywhere: code for each other form that is read would make the binary larger. What cannot be read
     // again is left out.
     let mut hidden: Snapshot =
         fathom_model::read::snapshot(&names.text_of(&snapshot, "", "")).unwrap_or_default();
-    for node in &mut nodes {
+    let serials = nodes.iter().map(|node| node.drive.as_ref()?.serial.clone());
+    let serials: Vec<Option<String>> = serials.collect();
+    for (index, node) in nodes.iter_mut().enumerate() {
+        let around = std::iter::once(index).chain(node.below.iter().copied());
+        names.serials = around.filter_map(|index| serials.get(index)?.clone()).collect();
         let text = names.text_of(node, "nodes", "machine");
         *node = json::from_str(&text).unwrap_or_else(|_| Node::new(NodeKind::Unknown, ""));
     }
@@ -291,18 +294,13 @@ fn short_host(name: &str) -> Option<String> {
     (first.len() <= 3 && !is_number).then_some(first)
 }
 
-/// Serial numbers in which a word would stay, as it is short or ordinary: the field says what they are. What stands instead is longer,
-/// so that no two drives become one.
-fn short_serials(nodes: &[Node], seed: u64) -> BTreeMap<String, String> {
-    let serials = nodes.iter().filter_map(|node| node.drive.as_ref()?.serial.as_deref());
-    let is_telling = |serial: &&str| {
-        let is_zero = serial.bytes().all(|b| !b.is_ascii_alphanumeric() || b == b'0');
-        serial.bytes().any(|b| b.is_ascii_digit())
-            && !is_zero
-            && runs(serial).any(|(_, run)| is_ordinary(run))
-    };
-    let other = |serial: &str| format!("{:012x}", hash(serial, seed) >> 16);
-    serials.filter(is_telling).map(|serial| (serial.to_owned(), other(serial))).collect()
+/// What stands instead of a serial number whose words would all stay, as they are short or ordinary: the field says what it is. It is
+/// longer, so that no two drives become one.
+fn short_serial(serial: &str, seed: u64) -> Option<String> {
+    let is_zero = serial.bytes().all(|b| !b.is_ascii_alphanumeric() || b == b'0');
+    let has_digits = serial.bytes().any(|b| b.is_ascii_digit());
+    let is_short = has_digits && !is_zero && runs(serial).all(|(_, run)| is_ordinary(run));
+    is_short.then(|| format!("{:012x}", hash(serial, seed) >> 16))
 }
 
 /// The text with another one in the place of a name that no letter or digit goes on with.
@@ -334,16 +332,16 @@ struct Replacements {
     host: Option<String>,
     /// See [`short_host`].
     short_host: Option<String>,
-    /// See [`short_serials`].
-    short_serials: BTreeMap<String, String>,
+    /// Those of the node that is at hand and of what it stands on.
+    serials: Vec<String>,
     seed: u64,
 }
 
 impl Replacements {
     fn new(words: Words, plain: BTreeSet<String>, host: Option<String>, seed: u64) -> Self {
         let uuids = words.uuids.iter().map(|word| (word.clone(), stand_in(word, seed))).collect();
-        let (words, short_host, short_serials) = (words.secret, None, BTreeMap::new());
-        Self { words, uuids, plain, host, short_host, short_serials, seed }
+        let (words, short_host, serials) = (words.secret, None, Vec::new());
+        Self { words, uuids, plain, host, short_host, serials, seed }
     }
 
     /// Facts that stand under a key, as text of JSON without what identifies.
@@ -386,13 +384,15 @@ impl Replacements {
             {
                 *text = self.without_addresses(&self.without_uuids(&self.without_shapes(text)));
             }
-            Value::String(text) if key == "serial" && self.short_serials.contains_key(text) => {
-                *text = self.short_serials[text.as_str()].clone();
+            Value::String(text) if key == "serial" => {
+                *text = short_serial(text, self.seed).unwrap_or_else(|| self.text(text));
             }
             Value::String(text) if key == "links" && text.starts_with("by-id/") => {
                 let mut link = self.text(text);
-                for (serial, other) in self.short_serials.iter().rev() {
-                    link = replaced(&link, serial, other);
+                for serial in &self.serials {
+                    if let Some(other) = short_serial(serial, self.seed) {
+                        link = replaced(&link, serial, &other);
+                    }
                 }
                 *text = link;
             }
