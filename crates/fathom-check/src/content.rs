@@ -15,6 +15,9 @@ pub(crate) fn words(node: &Node, knows_mounts: bool) -> Option<String> {
     words.extend(content.filesystem.as_ref().map(|fs| filesystem(&fs.fs_type, node, knows_mounts)));
     words.extend(content.other.iter().map(|other| match other.strip_suffix("_raid_member") {
         Some(kind) => format!("member of an array ({kind})"),
+        None if other == "xfs_external_log" && !node.mounted_at.is_empty() => {
+            format!("xfs external log, mounted at {}", node.mounted_at.join(", "))
+        }
         None => other.replace('_', " "),
     }));
     words.extend(content.damaged.iter().map(|what| format!("damaged: {what}")));
@@ -116,6 +119,20 @@ mod tests {
         let table = PartitionTable { kind: "gpt".into(), ..PartitionTable::default() };
         let text = of(Content::default(), Some(table));
         assert_eq!(text.as_deref(), Some("holds a GPT partition table without partitions"));
+        for (kind, expected) in [
+            ("xfs_external_log", "holds xfs external log, mounted at /srv"),
+            ("jbd", "holds journal of an ext filesystem on another device, mounted at /srv"),
+        ] {
+            let mut content = Content { other: vec![kind.to_owned()], ..Content::default() };
+            if kind == "jbd" {
+                let fs = FsSuperblock { fs_type: kind.into(), ..FsSuperblock::default() };
+                content = Content { filesystem: Some(fs), ..Content::default() };
+            }
+            let mut node = Node::new(NodeKind::Disk, "sda");
+            node.mounted_at = vec!["/srv".to_owned()];
+            node.detail.get_or_insert_default().content = Some(content);
+            assert_eq!(words(&node, true).as_deref(), Some(expected));
+        }
         let entries = vec![Default::default()];
         let table = PartitionTable { kind: "dos".into(), entries, ..PartitionTable::default() };
         let text = of(Content::default(), Some(table));

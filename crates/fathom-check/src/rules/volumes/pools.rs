@@ -238,6 +238,12 @@ fn is_metadata_nearly_full(state: &PoolState<'_>) -> bool {
     state.metadata.share().is_some_and(|share| share >= NEARLY_FULL)
 }
 
+/// Bytes that a pool's metadata can still get; none where the kernel would not use them.
+fn room_for_metadata(state: &PoolState<'_>) -> Option<u64> {
+    let (_, total) = state.metadata_bytes();
+    Some(METADATA_BYTES_MAX.saturating_sub(total)).filter(|&room| room >= METADATA_ROOM_BYTES_MIN)
+}
+
 /// By half of what it has, as far as the kernel uses it.
 fn grow_metadata(
     defect: Defect,
@@ -247,13 +253,12 @@ fn grow_metadata(
     when: &str,
 ) -> Defect {
     let (_, total) = state.metadata_bytes();
-    let room = METADATA_BYTES_MAX.saturating_sub(total);
-    if room < METADATA_ROOM_BYTES_MIN {
-        return defect.advise(
-            "it has as much as the kernel can use (15.9 GiB): remove snapshots and volumes that can \
-            go, or move them to a new pool with larger chunks, which needs less",
-        );
-    }
+    let Some(room) = room_for_metadata(state) else {
+        return defect.advise(format!(
+            "it has as much as the kernel can use (15.9 GiB): {when}, remove snapshots and volumes that \
+            can go, or move them to a new pool with larger chunks, which needs less",
+        ));
+    };
     let wanted = (total / 2).max(4 << 20);
     let more = if wanted > room {
         format!("{}M", room >> 20)
@@ -285,13 +290,14 @@ pub(super) fn metadata_full(scene: &Scene<'_>) -> Vec<Defect> {
                 "when it is full the pool turns read-only in the middle of whatever is \
                     written, and has to be repaired before it works again",
             );
+            let (risk, effect) = match room_for_metadata(&state) {
+                Some(_) => ("none; the pool stays in use", "more metadata blocks in all"),
+                None => ("what is removed is lost", "fewer used metadata blocks"),
+            };
             Some(
                 grow_metadata(defect, dm, &state, &name, "now, while it works")
-                    .risking("none; the pool stays in use")
-                    .verified_by(format!(
-                        "{} shows more metadata blocks in all",
-                        status_of(dm, node)
-                    )),
+                    .risking(risk)
+                    .verified_by(format!("{} shows {effect}", status_of(dm, node))),
             )
         })
         .collect()

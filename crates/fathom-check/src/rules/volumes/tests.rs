@@ -2,7 +2,7 @@
 
 use super::{RULES, arrays, caches, layers, physical, pools, snapshots};
 use crate::fixtures::{Bench, GIB, MIB, TB};
-use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::defect::{Certainty, Defect, Gravity, Step};
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::NodeKind;
 use fathom_model::stack::detail::{BcacheSuperblock, LvmHeader, MdSuperblock};
@@ -194,6 +194,30 @@ fn vdo_is_told_from_four_fifths_on() {
     }
 }
 
+/// What the kernel can use ends below 16 GiB: 3 GiB of 14 are left, and at 15.81 nothing.
+#[test]
+fn metadata_of_pools_end_at_what_the_kernel_can_use() {
+    for (total, command) in
+        [(12 * 262_144, Some("lvextend --poolmetadatasize +3968M vg/pool")), (4_145_152, None)]
+    {
+        let status = format!(
+            "0 1 thin-pool 0 {}/{total} 1/100 - rw discard_passdown queue_if_no_space - 9",
+            total - 1
+        );
+        let defect = pool(POOL_TABLE, &status).0.one(pools::metadata_full);
+        let fix = &defect.fix;
+        assert_eq!(fix[0].command.as_deref(), command, "{fix:?}");
+        assert!(command.is_some() || fix[0].text.contains("a new pool with larger chunks"));
+        let (risk, effect) =
+            if command.is_some() { ("none", "more") } else { ("what is removed is lost", "fewer") };
+        assert!(defect.risk.starts_with(risk) && defect.verify.contains(effect), "{defect:?}");
+        let status = status.replace(" rw ", " ro ").replace("no_space", "no_space needs_check");
+        let fix = pool(POOL_TABLE, &status).0.one(pools::failed).fix;
+        let when = |step: &Step| step.text.contains("once it works again, before anything else");
+        assert!(fix.iter().any(when), "{fix:?}");
+    }
+}
+
 #[test]
 fn pools_are_told_by_their_state_and_share() {
     for (status, ids) in [
@@ -234,18 +258,6 @@ fn pools_are_told_by_their_state_and_share() {
     let defect = bench.one(pools::metadata_full);
     assert_eq!(defect.gravity, Gravity::High);
     assert_eq!(defect.fix[0].command.as_deref(), Some("lvextend --poolmetadatasize +4M vg/pool"));
-    // What the kernel can use ends below 16 GiB: 3 GiB of 14 are left, and at 15.81 nothing.
-    for (total, command) in
-        [(12 * 262_144, Some("lvextend --poolmetadatasize +3968M vg/pool")), (4_145_152, None)]
-    {
-        let status = format!(
-            "0 1 thin-pool 0 {}/{total} 1/100 - rw discard_passdown queue_if_no_space - 9",
-            total - 1
-        );
-        let fix = pool(POOL_TABLE, &status).0.one(pools::metadata_full).fix;
-        assert_eq!(fix[0].command.as_deref(), command, "{fix:?}");
-        assert!(command.is_some() || fix[0].text.contains("a new pool with larger chunks"));
-    }
     // One that has to be repaired gets none before.
     for (mode, last) in [("ro", ""), ("ro", " needs_check")] {
         let status = format!(
