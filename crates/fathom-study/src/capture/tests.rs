@@ -234,6 +234,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         abandoned: 1,
         unsure: 1,
         unsure_ns: 1,
+        refused: 0,
         skipped: 2,
         other_devices: 11,
         others: vec!["8,16".into(), "8,32".into()],
