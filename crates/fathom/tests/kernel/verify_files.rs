@@ -1,7 +1,7 @@
 //! Verified blocks in several files, and beside zero ranges and trims: damage is named with its file, and nothing is
 //! found where nothing was done.
 
-use crate::cli::{Sandbox, names, p, run};
+use crate::cli::{Sandbox, names, operations, p, run};
 use crate::verify::{BLOCK, Block, blank_device, buffered_ext4, places_of, spoil};
 use fathom_base::prng::Prng;
 use fathom_base::verify_block::{Format, Legal};
@@ -34,6 +34,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_forgets_files_that_were_cleaned", &ext4, cleaned),
         kernel_test("verify_tells_a_loss_beside_what_it_cannot_check", &ext4, beside_errors),
         kernel_test("verify_of_files_blames_no_storage_for_its_own_limit", &limited, own_limit),
+        kernel_test("verify_that_cannot_begin_loses_no_measurement", &ext4, cannot_begin),
         kernel_test("verify_follows_zero_ranges_on_a_device", &device, cleared_on_a_device),
         kernel_test("verify_follows_zero_ranges_in_a_file", &ext4, cleared_in_a_file),
     ]
@@ -511,6 +512,27 @@ fn own_limit() {
     assert_eq!(look(1000).code, 5);
     let most = look(10);
     assert!(most.code == 5 && most.stdout.contains("WRONG"), "{most:?}");
+}
+
+/// The file is gone when it is to be read back: what was measured is told and stored all the same, and is worth nothing.
+fn cannot_begin() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let target = fs.dir().join("data");
+    let args = ["run", "randwrite", p(&target), "size=4M", "duration=3s", "warmup=0s"];
+    let running = sandbox.start(&[&args[..], &["verify=after"]].concat(), "progress", 1);
+    std::fs::remove_file(&target).unwrap();
+    let done = running.finish();
+    assert_eq!(done.code, 5, "{done:?}");
+    let records = done.records();
+    assert_eq!(records.len(), 1, "{done:?}");
+    assert!(operations(&records[0]) > 0);
+    assert_eq!(records[0]["jobs"][0]["verify"]["is_partial"], true);
+    let failure = &records[0]["failure"];
+    let told = format!("{}: opening: No such file", target.display());
+    assert_eq!(failure["operation"], "verify");
+    assert!(failure["message"].as_str().unwrap().starts_with(&told), "{failure}");
+    assert_eq!(sandbox.runs().len(), 1);
 }
 
 /// The verification of a record's only job.
