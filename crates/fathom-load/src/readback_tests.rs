@@ -91,7 +91,8 @@ fn what_this_process_lacks_is_no_damage() {
     std::fs::write(&path, vec![0; (BLOCKS * BLOCK) as usize]).unwrap();
     let ledgers = [0, 1].map(|first_file| {
         let mut ledger = Ledger::new(Region { first_file, ..region() }, u64::MAX).unwrap();
-        let generation = ledger.issued(Change::write(0, BLOCK)).unwrap();
+        let write = Change { file: first_file, ..Change::write(0, BLOCK) };
+        let generation = ledger.issued(write).unwrap();
         ledger.completed(generation, false);
         ledger
     });
