@@ -227,7 +227,7 @@ fn impatient() -> Judged {
     let device = LoopDevice::new(64 * MIB).unwrap();
     let report = sandbox.dir().join("fio.json");
     let output = format!("--output={}", p(&report));
-    let load = ["--bs=256k", "--iodepth=512", "--number_ios=6000", "--size=64m", "--norandommap"];
+    let load = ["--bs=256k", "--iodepth=512", "--size=64m", "--io_size=1g", "--norandommap"];
     let more = ["--ioengine=io_uring", "--rw=randread", output.as_str()];
     let command = fio(p(device.path()), &[&load[..], &more].concat());
     for attempt in 0..LOSSES_MAX {
@@ -238,8 +238,10 @@ fn impatient() -> Judged {
         if faults["lost"] != 0 || faults["refused"].as_u64().unwrap_or(0) == 0 {
             continue;
         }
-        counts_are_those_of(&fio, &result["capture"], 0);
-        assert_eq!(class(&result["capture"], "read")["errors"], 0);
+        let read = class(&result["capture"], "read");
+        let (own, of_fio) = (read["count"].as_u64(), fio["jobs"][0]["read"]["total_ios"].as_u64());
+        assert!(of_fio <= own && own <= of_fio.map(|of_fio| of_fio + 200), "{own:?} {of_fio:?}");
+        assert_eq!(result["capture"]["errors"], 0);
         return Judged::Passed;
     }
     Judged::Skipped(format!("each of {LOSSES_MAX} captures lost events, or nothing was refused"))
