@@ -137,7 +137,7 @@ fn cannot_begin() {
     fs::write(&path, text).unwrap();
     let done = sandbox.run(&["lab", "--detach", p(&path)]);
     assert!(![0, 1].contains(&done.code), "{done:?}");
-    assert!(done.stderr.contains("/no/such does not exist"), "{done:?}");
+    assert!(done.stderr.contains("there is no directory /no/such"), "{done:?}");
     // One that is killed on its way says nothing itself.
     let killed = plan(&sandbox, 1);
     let done = run(|| {
