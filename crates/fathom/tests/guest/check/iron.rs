@@ -240,7 +240,7 @@ fn as_made(report: &GuestReport) {
         &look.defect("hardware-queues-few").to_string(),
         &["has 1 hardware queue for 8 processors"],
     );
-    contains(&look.defect("drive-features").to_string(), &["the look-ahead of sda is off"]);
+    contains(&look.defect("drive-features").to_string(), &["the look-ahead of sd", " is off"]);
     contains(
         &look.defect("boot-parameters-left").to_string(),
         &["started with elevator=deadline: the kernel ignores it"],
