@@ -47,21 +47,23 @@ impl Undoing<'_> {
             let device = loopdev::by_devno(self.root, devno);
             return device.is_some_and(|device| noted.is_shown_by(self.root, &device));
         }
-        if let Some(given) = self.given(id) {
-            return given == devno;
+        let given = self.given(id);
+        // Paths to one disk have one identifier; a file's name may be that of another file by now.
+        if given.contains(&devno) || !given.is_empty() && id.starts_with('/') {
+            return given.contains(&devno);
         }
         let is_path = id.starts_with('/') && !self.has_same_paths;
         (!is_path || self.log.maker().has_same_root(self.root))
             && identity::device_id(self.root, devno).is_meant_by(id)
     }
 
-    /// The very device that was given under that identifier, where it is still there: the file behind it may have another name by now, and
-    /// another file that one.
-    fn given(&self, id: &str) -> Option<DevNo> {
+    /// The very devices that were given under that identifier, where they are still there: the file behind one may have another name by now,
+    /// and another file that one.
+    fn given(&self, id: &str) -> Vec<DevNo> {
         let sequence =
             |devno: DevNo| BlockDir::by_devno(self.root, devno)?.disk()?.value::<u64>("diskseq");
-        let mut entries = (0..).map_while(|step| self.log.entry(step));
-        entries.find_map(|entry| match &entry.change {
+        let entries = (0..).map_while(|step| self.log.entry(step));
+        let same = entries.filter_map(|entry| match &entry.change {
             Change::Setup(SetupChange::Given { device_id, device, sequence: noted })
                 if device_id == id && self.is_same_boot() =>
             {
@@ -69,7 +71,8 @@ impl Undoing<'_> {
                 (sequence(devno) == Some(*noted)).then_some(devno)
             }
             _ => None,
-        })
+        });
+        same.collect()
     }
 
     /// A device is not there: it went with what it was made of, or it is away, as all is that was made of it.
