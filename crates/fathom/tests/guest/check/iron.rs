@@ -240,7 +240,13 @@ fn as_made(report: &GuestReport) {
         &look.defect("hardware-queues-few").to_string(),
         &["has 1 hardware queue for 8 processors"],
     );
-    contains(&look.defect("drive-features").to_string(), &["the look-ahead of sd", " is off"]);
+    // Told once for all drives of which it is so, whichever of them comes first.
+    let features = look.defect("drive-features");
+    contains(&features["summary"].to_string(), &["the look-ahead of sd", " is off"]);
+    for place in ["evidence", "fix"] {
+        contains(&features[place].to_string(), &["/dev/sda", "/dev/sdc"]);
+    }
+    contains(&features["evidence"].to_string(), &["look-ahead: supported, off"]);
     contains(
         &look.defect("boot-parameters-left").to_string(),
         &["started with elevator=deadline: the kernel ignores it"],
