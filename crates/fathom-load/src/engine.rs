@@ -10,6 +10,8 @@ pub use fathom_sys::request::IoOp as Op;
 pub trait Engine {
     /// The call that is named when the way to the kernel itself is broken.
     const CALL: &'static str;
+    /// It has one request at a time and [`Engine::shown`].
+    const SHOWS_END: bool = false;
 
     /// What is and was in use, for the record; nothing where there is nothing to choose.
     fn features(&self) -> Vec<String> {
@@ -60,6 +62,12 @@ pub trait Engine {
 
     /// Takes one end as (slot, result): bytes moved, or a negative errno. None when all are taken.
     fn take(&mut self) -> Option<(u32, i32)>;
+
+    /// The result of the only request when it has ended and is not taken yet; never of an engine that does not show ends.
+    #[inline(always)]
+    fn shown(&self) -> Option<i32> {
+        None
+    }
 
     /// Takes as many ends as there are, but not more than `ends` has room for, and says how many.
     #[inline(always)]

@@ -224,16 +224,31 @@ impl Recorder {
         if cfg!(feature = "silent") {
             return false;
         }
+        self.record_fast(class, latency_ns, size_bytes);
+        self.note_if_slow(End { class, end_ns, latency_ns, offset_bytes, size_bytes })
+    }
+
+    /// True for a latency that is none of the slowest until now.
+    #[inline(always)]
+    pub fn is_fast(&self, latency_ns: u64) -> bool {
+        cfg!(feature = "silent") || latency_ns <= self.slow_limit_ns
+    }
+
+    /// Notes one operation that [`Recorder::is_fast`].
+    #[inline(always)]
+    pub fn record_fast(&mut self, class: OpClass, latency_ns: u64, size_bytes: u32) {
+        if cfg!(feature = "silent") {
+            return;
+        }
         let index = usize::from(self.map[class as usize]);
         self.current.latency_ns[index].record(latency_ns);
         self.current.bytes[index] += u64::from(size_bytes);
-        self.note_if_slow(End { class, end_ns, latency_ns, offset_bytes, size_bytes })
     }
 
     #[inline(always)]
     fn note_if_slow(&mut self, end: End) -> bool {
         let End { class, end_ns, latency_ns, offset_bytes, size_bytes } = end;
-        if latency_ns <= self.slow_limit_ns {
+        if self.is_fast(latency_ns) {
             return false;
         }
         let end_ns = end_ns.saturating_sub(self.window_start_ns);
@@ -261,7 +276,7 @@ impl Recorder {
         if cfg!(feature = "silent") {
             return true;
         }
-        let is_fast = latency_ns <= self.slow_limit_ns;
+        let is_fast = self.is_fast(latency_ns);
         if is_fast {
             self.add(alike, class, (latency_ns, size_bytes));
         }
@@ -319,6 +334,12 @@ impl Recorder {
     pub fn note_backlog(&mut self, backlog: u64) {
         self.current.backlog_max = self.current.backlog_max.max(backlog);
         self.current.backlog_end = backlog;
+    }
+
+    /// When the current interval ends; `u64::MAX` before the window.
+    #[inline]
+    pub fn border_ns(&self) -> u64 {
+        self.interval_end_ns
     }
 
     /// The last nanosecond of an interval that has ended and is not closed.

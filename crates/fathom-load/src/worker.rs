@@ -11,6 +11,8 @@ use fathom_base::clock::Clock;
 use fathom_model::record::{CensoredOp, OpClass};
 use std::io;
 
+#[path = "worker/alone.rs"]
+mod alone;
 #[path = "worker/paced.rs"]
 mod paced;
 #[path = "worker/together.rs"]
@@ -235,14 +237,21 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
         let mut closed_at_ns = None;
         let mut failed = None;
         let mut engine_broke = false;
+        let alone = !PACED && self.reads_alone();
         loop {
             issuing = issuing && if PACED { self.fill_paced() } else { self.fill() };
             if self.in_flight == 0 && !(PACED && issuing) {
                 break;
             }
             let edge_ns = if measuring { times.window_end_ns } else { times.window_start_ns };
-            let ended = match self.wait::<PACED>(issuing, edge_ns) {
-                Ok(ended) => ended,
+            let waited = if alone && measuring && issuing {
+                self.read_on(edge_ns.min(self.recorder.border_ns()), stop)
+            } else {
+                let ended = self.wait::<PACED>(issuing, edge_ns);
+                ended.map(|ended| (ended, self.clock.now_ns()))
+            };
+            let (ended, now_ns) = match waited {
+                Ok(waited) => waited,
                 Err(error) => {
                     failed.get_or_insert(Failed::of_engine(E::CALL, &error));
                     engine_broke = true;
@@ -254,7 +263,6 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
                     break;
                 }
             };
-            let now_ns = self.clock.now_ns();
             if !measuring && now_ns >= times.window_start_ns {
                 measuring = true;
                 self.begin_window(times.window_start_ns);

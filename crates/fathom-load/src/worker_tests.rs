@@ -16,6 +16,8 @@ struct Disk<'c> {
     queue: VecDeque<(u32, Op)>,
     ended: VecDeque<(u32, i32)>,
     service_ns: u64,
+    /// How much longer calls take, in turn.
+    more_ns: Vec<u64>,
     sync_ns: u64,
     fail_at: Option<usize>,
     /// The call that moves a byte less than was asked for.
@@ -37,6 +39,7 @@ impl<'c> Disk<'c> {
             queue,
             ended,
             service_ns: 100,
+            more_ns: vec![0],
             sync_ns: 1000,
             fail_at: None,
             short_at: None,
@@ -71,7 +74,7 @@ impl Engine for Disk<'_> {
                 }
                 _ => (self.sync_ns, 0),
             };
-            self.clock.advance_ns(time);
+            self.clock.advance_ns(time + self.more_ns[self.log.len() % self.more_ns.len()]);
             self.log.push(op);
             let result = if self.log.len() <= self.given_back {
                 -EAGAIN
@@ -91,6 +94,30 @@ impl Engine for Disk<'_> {
     }
 }
 
+/// The same disk, and it shows an end before it is taken.
+struct Showing<'d, 'c>(&'d mut Disk<'c>);
+
+impl Engine for Showing<'_, '_> {
+    const CALL: &'static str = Disk::CALL;
+    const SHOWS_END: bool = true;
+
+    fn buffer_mut(&mut self, slot: u32) -> &mut [u8] {
+        self.0.buffer_mut(slot)
+    }
+    fn queue(&mut self, slot: u32, file: u32, op: Op) {
+        self.0.queue(slot, file, op);
+    }
+    fn run(&mut self, wait_for: u32) -> io::Result<u32> {
+        self.0.run(wait_for)
+    }
+    fn take(&mut self) -> Option<(u32, i32)> {
+        self.0.take()
+    }
+    fn shown(&self) -> Option<i32> {
+        self.0.ended.front().map(|(_, result)| *result)
+    }
+}
+
 struct Ran {
     ended: Ended,
     buffers: Vec<IntervalBuffer>,
@@ -100,6 +127,16 @@ struct Ran {
 }
 
 impl Ran {
+    /// All that it says, for a comparison with another.
+    fn all(&self) -> impl PartialEq + std::fmt::Debug + use<'_> {
+        let buffer =
+            |b: &IntervalBuffer| (b.start_ns, b.length_ns, b.latency_ns.clone(), b.bytes.clone());
+        let buffers: Vec<_> = self.buffers.iter().map(buffer).collect();
+        let Ended { counts, failed, engine_broke } = self.ended;
+        let counts = (counts.batches, counts.operations, counts.end_ns);
+        (counts, failed, engine_broke, buffers, &self.slow, &self.censored, &self.log)
+    }
+
     fn class(&self, class: OpClass) -> (u64, Option<u64>, Option<u64>) {
         let mut sum = fathom_stats::Histogram::new();
         self.buffers.iter().for_each(|b| sum.merge(&b.latency_ns[class as usize]));
@@ -119,10 +156,22 @@ fn run(
     shape: impl FnOnce(&mut Disk),
     count_drained: bool,
 ) -> Ran {
-    let plan = job_plan(pairs);
     let clock = ManualClock::default();
     let mut disk = Disk::new(&clock);
     shape(&mut disk);
+    let ran = run_on(&mut disk, &clock, pairs, (times, u64::MAX), count_drained);
+    Ran { log: disk.log, ..ran }
+}
+
+/// `stop_ns`: from then on it is to stop.
+fn run_on(
+    engine: &mut impl Engine,
+    clock: &ManualClock,
+    pairs: &[(&str, &str)],
+    (times, stop_ns): (Times, u64),
+    count_drained: bool,
+) -> Ran {
+    let plan = job_plan(pairs);
     let exchange = Exchange::new(OpClass::ALL.len(), plan.job.rate.is_some());
     let recorder = Recorder::new(&OpClass::ALL, exchange.clone(), 1_000_000, 64);
     let sync_op = JobPlan::sync_op(plan.job.sync_call);
@@ -135,13 +184,13 @@ fn run(
     };
     let pace = Pace::new(&plan.job, plan.seed, 0, 1, rules.depth);
     let payload = crate::payload::Fill::new(None, 0);
-    let mut worker = Worker::new(&mut disk, &clock, generator, recorder, rules, payload);
+    let mut worker = Worker::new(engine, clock, generator, recorder, rules, payload);
     worker.pace = pace;
-    let ended = worker.run(times, &|| false, || ());
+    let ended = worker.run(times, &|| clock.now_ns() >= stop_ns, || ());
     let (last, slow, censored) = worker.recorder.finish(ended.counts.end_ns);
     let mut buffers: Vec<_> = std::iter::from_fn(|| exchange.full.pop()).map(|b| *b).collect();
     buffers.push(*last);
-    Ran { ended, buffers, slow, censored, log: disk.log }
+    Ran { ended, buffers, slow, censored, log: Vec::new() }
 }
 
 const WHOLE: Times = Times { start_ns: 0, window_start_ns: 0, window_end_ns: u64::MAX };
@@ -195,6 +244,61 @@ fn batches_count_as_single_ends() {
         // A batch is seen when its fourth has ended, after the four before it; one that is given back waits for one batch more.
         assert_eq!(many.class(OpClass::Read).2, Some([800, 1200, 800, 800][number]));
     }
+}
+
+/// What one read after another gives on an engine that shows ends is what it gives on others, to the last figure.
+#[test]
+fn reads_that_follow_each_other_count_as_any() {
+    let times =
+        |window_start_ns, window_end_ns| Times { start_ns: 0, window_start_ns, window_end_ns };
+    let ends = [
+        (WHOLE, u64::MAX),
+        (times(0, 2_345_678), u64::MAX),
+        (times(5_000, 3_000_000), u64::MAX),
+        (times(5_000, u64::MAX), 1_234_567),
+    ];
+    let shapes: [fn(&mut Disk); 5] = [
+        |_| (),
+        |disk| disk.given_back = 3,
+        |disk| disk.fail_at = Some(3003),
+        |disk| disk.short_at = Some(3003),
+        |disk| disk.break_at = Some(3003),
+    ];
+    let jobs: [&[(&str, &str)]; 6] = [
+        &[("operations", "9999")],
+        &[("operations", "9999"), ("warmup", "5us")],
+        &[("amount", "20M"), ("block_size", "8k")],
+        &[("operations", "9999"), ("block_size", "4k:50,8k:50")],
+        &[("operations", "9999"), ("write_fraction", "0.5")],
+        &[("operations", "9999"), ("depth", "2")],
+    ];
+    let cases = jobs.into_iter().flat_map(|job| {
+        ends.into_iter().flat_map(move |end| {
+            shapes.into_iter().flat_map(move |shape| {
+                [false, true].map(|count_drained| (job, end, shape, count_drained))
+            })
+        })
+    });
+    let (mut counted, mut longest) = (0, 0);
+    for (number, (job, end, shape, count_drained)) in cases.enumerate() {
+        let run = |shows: bool| {
+            let clock = ManualClock::default();
+            let mut disk = Disk::new(&clock);
+            disk.more_ns = vec![0, 30, 7, 0, 600, 1, 90_000, 3];
+            shape(&mut disk);
+            let ran = if shows {
+                run_on(&mut Showing(&mut disk), &clock, job, end, count_drained)
+            } else {
+                run_on(&mut disk, &clock, job, end, count_drained)
+            };
+            Ran { log: disk.log, ..ran }
+        };
+        let (shown, other) = (run(true), run(false));
+        assert_eq!(shown.all(), other.all(), "case {number}");
+        counted += shown.ended.counts.operations;
+        longest = longest.max(shown.buffers.len());
+    }
+    assert!(counted > 300_000 && longest >= 3, "{counted} {longest}");
 }
 
 #[test]

@@ -49,6 +49,7 @@ impl<'f> Mmap<'f> {
 
 impl Engine for Mmap<'_> {
     const CALL: &'static str = "mmap";
+    const SHOWS_END: bool = true;
 
     fn features(&self) -> Vec<String> {
         vec!["fdatasync_is_msync".to_owned()]
@@ -80,5 +81,10 @@ impl Engine for Mmap<'_> {
     #[inline]
     fn take(&mut self) -> Option<(u32, i32)> {
         self.ended.take()
+    }
+
+    #[inline(always)]
+    fn shown(&self) -> Option<i32> {
+        self.ended.map(|(_, result)| result)
     }
 }

@@ -23,6 +23,7 @@ impl<'f> Psync<'f> {
 
 impl Engine for Psync<'_> {
     const CALL: &'static str = "pread or pwrite";
+    const SHOWS_END: bool = true;
 
     #[inline]
     fn buffer_mut(&mut self, slot: u32) -> &mut [u8] {
@@ -55,5 +56,10 @@ impl Engine for Psync<'_> {
     #[inline]
     fn take(&mut self) -> Option<(u32, i32)> {
         self.ended.take()
+    }
+
+    #[inline(always)]
+    fn shown(&self) -> Option<i32> {
+        self.ended.map(|(_, result)| result)
     }
 }

@@ -1,0 +1,55 @@
+//! The part of the measured loop in which one read follows another and nothing else is due: what such a job does not have is
+//! not looked at, and what it has stays in registers.
+
+use super::Worker;
+use crate::engine::{Engine, Op};
+use crate::payload::Payload;
+use fathom_base::clock::Clock;
+use fathom_model::record::OpClass;
+use std::io;
+
+impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
+    /// True for a job that only reads, one size at uniform places, one at a time, on an engine that shows an end before it is
+    /// taken.
+    pub(super) fn reads_alone(&mut self) -> bool {
+        E::SHOWS_END
+            && self.slots.len() == 1
+            && self.open_files.is_none()
+            && self.payload.is_idle()
+            && self.generator.plain_reads().is_some()
+    }
+
+    /// Waits for the read that was issued, counts it and issues the next, for as long as each ends whole before `until_ns`, is
+    /// none of the slowest, and nobody stops the run. Of the first that is not so, or has none behind it, it gives what
+    /// [`Engine::run`] says, and a time after its end, which has not been taken.
+    #[inline(never)]
+    pub(super) fn read_on(
+        &mut self,
+        until_ns: u64,
+        stop: &impl Fn() -> bool,
+    ) -> io::Result<(u32, u64)> {
+        let Self { engine, clock, generator, recorder, slots, counts, .. } = self;
+        let slot = &mut slots[0];
+        let mut places = generator.plain_reads();
+        loop {
+            let ended = engine.run(1)?;
+            let now_ns = clock.now_ns();
+            let latency_ns = now_ns.saturating_sub(slot.start_ns);
+            let is_whole = engine.shown() == Some(slot.size_bytes as i32);
+            if !is_whole || now_ns >= until_ns || !recorder.is_fast(latency_ns) || stop() {
+                return Ok((ended, now_ns));
+            }
+            let next = places.as_mut().and_then(Iterator::next);
+            let Some(offset_bytes) = next else { return Ok((ended, now_ns)) };
+            engine.take();
+            let size_bytes = slot.size_bytes;
+            recorder.record_fast(OpClass::Read, latency_ns, size_bytes);
+            counts.batches += 1;
+            counts.operations += 1;
+            counts.end_ns = now_ns;
+            slot.offset_bytes = offset_bytes;
+            slot.start_ns = clock.now_ns();
+            engine.queue(0, 0, Op::Read { offset_bytes, size_bytes });
+        }
+    }
+}
