@@ -7,6 +7,7 @@ use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
 use fathom_testkit::{
     Bus, Guest, GuestJob, GuestReport, Scratch, Trial, fathom_binary, kernel_test,
 };
+use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 
@@ -49,6 +50,9 @@ const HARDWARE: &str = "-cpu max,-hypervisor,vendor=GenuineIntel
     -device usb-ehci,id=ehci,bus=pcie.0 -device usb-bot,bus=ehci.0,id=slow -device scsi-hd,bus=slow.0,drive=slow,vendor=LAB,product=STICK
     -blockdev driver=null-co,read-zeroes=on,size=67108864,node-name=fast
     -device qemu-xhci,id=xhci,bus=pcie.0 -device usb-bot,bus=xhci.0,id=fast -device scsi-hd,bus=fast.0,drive=fast,vendor=LAB,product=STICK";
+
+/// Disks with overlapping tracks, of which the kernel itself does not know that they have them.
+const SHINGLED: &str = "ST8000DM004-2CX188";
 
 const NAMES: &str = "
 named() { grep -l $1 /sys/block/sd*/device/model | cut -d/ -f4; }
@@ -159,8 +163,8 @@ fn job(firmware: &Path) -> GuestJob {
         .kernel_words("libata.force=5:3.0Gbps,3:1.5Gbps")
         .disk_on(Bus::NvmeNear(0), 64 << 20)
         .disk_on(Bus::NvmeNear(1), 64 << 20)
-        .disk_on(Bus::SataOf("ST8000DM004-2CX188"), 32 << 20)
-        .disk_on(Bus::SataOf("ST8000DM004-2CX188"), 32 << 20)
+        .disk_on(Bus::SataOf(SHINGLED), 32 << 20)
+        .disk_on(Bus::SataOf(SHINGLED), 32 << 20)
         .arguments(&hardware)
         .arguments(&["-acpitable", &firmware])
         .prelude(NAMES)
@@ -191,11 +195,17 @@ fn iron() {
     flushed(&report);
 }
 
-/// The node of the drive of flash.
+/// The drives whose model begins so, whichever names they have got: the kernel looks for them in parallel.
+fn drives<'l>(look: &'l Look, model: &str) -> Vec<&'l str> {
+    let is_one = |node: &&Value| {
+        node["drive"]["model"].as_str().is_some_and(|whole| whole.starts_with(model))
+    };
+    look.nodes().iter().filter(is_one).filter_map(|node| node["path"].as_str()).collect()
+}
+
+/// The drive of flash.
 fn flash(look: &Look) -> &str {
-    let mut nodes = look.nodes().iter();
-    let flash = nodes.find(|node| node["drive"]["model"] == "LAB-FLASH");
-    flash.and_then(|node| node["path"].as_str()).expect("the drive")
+    drives(look, "LAB-FLASH").first().expect("the drive")
 }
 
 fn flushed(report: &GuestReport) {
@@ -242,9 +252,14 @@ fn as_made(report: &GuestReport) {
     );
     // Told once for all drives of which it is so, whichever of them comes first.
     let features = look.defect("drive-features");
-    contains(&features["summary"].to_string(), &["the look-ahead of sd", " is off"]);
+    let shingled = drives(&look, "ST8000DM004");
+    assert_eq!(shingled.len(), 2);
+    let summary = features["summary"].as_str().unwrap_or_default();
+    let is_named =
+        |path: &&str| summary == format!("the look-ahead of {} is off", &path["/dev/".len()..]);
+    assert_eq!(shingled.iter().filter(|path| is_named(path)).count(), 1, "{summary}");
     for place in ["evidence", "fix"] {
-        contains(&features[place].to_string(), &["/dev/sda", "/dev/sdc"]);
+        contains(&features[place].to_string(), &shingled);
     }
     contains(&features["evidence"].to_string(), &["look-ahead: supported, off"]);
     contains(
