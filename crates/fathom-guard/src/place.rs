@@ -5,6 +5,7 @@ use fathom_base::units::{format_size, format_sizes};
 use fathom_sys::fsinfo;
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::threads;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -163,7 +164,7 @@ fn cure(source: &io::Error) -> &'static str {
             "; its file system is mounted read-only: give a directory on another one, or mount -o remount,rw it"
         }
         io::ErrorKind::StorageFull => "; the file system is full",
-        _ => "",
+        _ => threads::descriptors_cure(source).unwrap_or_default(),
     }
 }
 
@@ -182,6 +183,12 @@ impl FileRefusal {
                 | Self::NotClosed(_)
                 | Self::OthersMayMove { .. }
         )
+    }
+
+    /// True when this process, or the system, may open no more files: that says nothing of the place.
+    #[must_use]
+    pub fn is_out_of_descriptors(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if threads::descriptors_cure(source).is_some())
     }
 }
 

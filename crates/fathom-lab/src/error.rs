@@ -7,6 +7,7 @@ use fathom_load::plan::PlanError;
 use fathom_load::run::LoadError;
 use fathom_model::builtin::WorkloadError;
 use fathom_model::keys::KeyError;
+use fathom_sys::threads;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -20,6 +21,8 @@ pub enum ErrorClass {
     Refused,
     /// The system lacks something that is needed.
     Missing,
+    /// The store of results, or what is noted beside it, cannot be read.
+    Store,
     /// The target failed.
     TargetIo,
     /// The run was interrupted before anything was measured.
@@ -135,6 +138,10 @@ impl LabError {
             {
                 ErrorClass::Usage
             }
+            Self::FileRefused(refusal) if refusal.is_out_of_descriptors() => ErrorClass::Missing,
+            Self::TargetIo { source, .. } if threads::descriptors_cure(source).is_some() => {
+                ErrorClass::Missing
+            }
             Self::FileRefused(FileRefusal::Io { .. }) => ErrorClass::TargetIo,
             Self::FileRefused(FileRefusal::Space { .. }) => ErrorClass::Missing,
             Self::FileRefused(refusal) if !refusal.is_safety() => ErrorClass::Usage,
@@ -149,7 +156,7 @@ impl LabError {
     }
 }
 
-/// What some errors say of the filesystem or the device, and where the kernel tells more; nothing of others.
+/// What some errors say of the filesystem or the device, and where the kernel tells more, or of a limit; nothing of others.
 fn damage(error: &io::Error) -> &'static str {
     const EUCLEAN: i32 = 117;
     const EBADMSG: i32 = 74;
@@ -159,7 +166,7 @@ fn damage(error: &io::Error) -> &'static str {
             ": the filesystem is damaged (dmesg tells more; fsck on the unmounted device)"
         }
         Some(EIO) => ": the device failed (dmesg tells which)",
-        _ => "",
+        _ => threads::descriptors_cure(error).unwrap_or_default(),
     }
 }
 

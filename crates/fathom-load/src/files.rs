@@ -50,7 +50,7 @@ impl Room {
     }
 
     /// The limit with which it may have so many open.
-    fn limit_for(self, files: u64) -> u64 {
+    pub fn limit_for(self, files: u64) -> u64 {
         self.taken.saturating_add(files.saturating_mul(self.jobs.max(1)))
     }
 }
@@ -77,13 +77,18 @@ impl Keeping {
             return Some(if asked >= files { Self::All } else { Self::Some(asked) });
         }
         // More than is good for the memory of the kernel only where each request may need a file of its own.
-        let usable = OPEN_MAX.max(files_in_flight(threads, depth)).min(room.files());
+        let usable = most_open(threads, depth).min(room.files());
         if u64::from(files) <= usable {
             return Some(Self::All);
         }
         let each = u32::try_from(usable / u64::from(threads.max(1))).unwrap_or(u32::MAX);
         (each >= depth.max(1)).then_some(Self::Some(each))
     }
+}
+
+/// Files that a job keeps open at the most, unless it asks for another number.
+fn most_open(threads: u32, depth: u32) -> u64 {
+    OPEN_MAX.max(files_in_flight(threads, depth))
 }
 
 /// Files that all requests in flight may need at once.
@@ -97,6 +102,8 @@ pub struct FileSet {
     /// All files, once for all threads; or some, for each thread; nothing of a single file.
     pools: Vec<Vec<File>>,
     keeping: Keeping,
+    /// What the limit left to it; none of a single file.
+    room: Option<Room>,
 }
 
 impl FileSet {
@@ -113,7 +120,7 @@ impl FileSet {
     ) -> Result<Self, LoadError> {
         let files = target.files();
         if files == 1 {
-            return Ok(Self { pools: Vec::new(), keeping: Keeping::All });
+            return Ok(Self { pools: Vec::new(), keeping: Keeping::All, room: None });
         }
         let room = room();
         let missing = |what| LoadError::Missing { job: job.name.clone(), what };
@@ -131,7 +138,13 @@ impl FileSet {
                 _ => format!("opening {open} of its files: {error}"),
             })
         })?;
-        Ok(Self { pools, keeping })
+        Ok(Self { pools, keeping, room: Some(room) })
+    }
+
+    /// Why an engine that needs so many files open cannot have them, and what helps; none when it has.
+    pub fn why_switching(&self, files: u32, (threads, depth): (u32, u32)) -> Option<String> {
+        let room = self.room.filter(|_| self.is_switching())?;
+        Some(too_many_for_all(files.into(), most_open(threads, depth), room))
     }
 
     /// True when files are closed and opened while the job runs.
@@ -179,6 +192,20 @@ fn too_many(open: u64, is_asked: bool, room: Room) -> String {
         "opening its files: {open} at once are more than the limit of {} descriptors allows; raise it to {} (ulimit -n){cure}",
         room.limit,
         room.limit_for(open)
+    )
+}
+
+fn too_many_for_all(files: u64, most: u64, room: Room) -> String {
+    if files > most {
+        return format!(
+            "fathom keeps {most} of its {files} open at the most; use that many files or fewer"
+        );
+    }
+    format!(
+        "the limit of {} descriptors leaves {} for its {files} files; raise it to {} (ulimit -n), or use fewer files",
+        room.limit,
+        room.files(),
+        room.limit_for(files)
     )
 }
 

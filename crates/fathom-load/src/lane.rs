@@ -24,6 +24,7 @@ use fathom_sys::clock::FastClock;
 use fathom_sys::ring::{self, RingOptions};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::threads::{self, CpuUse};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError, mpsc};
@@ -221,6 +222,8 @@ pub struct Lane<'a> {
     plain_calls: Vec<String>,
     /// Threads that run.
     pub threads: u32,
+    /// Those of all jobs.
+    threads_of_all: u32,
     /// Requests in flight on each.
     pub depth: u32,
     /// Buffer exchange of each thread.
@@ -265,9 +268,21 @@ fn classes_of(job: &Job) -> Vec<OpClass> {
     classes
 }
 
-/// The kernel's thread may take a request up when its descriptor is another file's already.
-const SQPOLL_SWITCHES: &str = "sqpoll=yes needs all files open, and the limit of descriptors allows fewer; raise it \
-     (ulimit -n), use fewer files, or leave out sqpoll";
+/// Why an engine cannot do with some of its files open.
+fn needs_all_files(kind: EngineKind, ring: &RingOptions) -> Option<(&'static str, &'static str)> {
+    match kind {
+        // The kernel's thread may take a request up when its descriptor is another file's already.
+        EngineKind::IoUring if ring.sqpoll => {
+            Some(("sqpoll=yes needs all files open", "leave out sqpoll"))
+        }
+        // A mapping is of one file for good.
+        EngineKind::Mmap => Some((
+            "engine=mmap maps every file once, and needs all of them open",
+            "use engine=psync",
+        )),
+        _ => None,
+    }
+}
 
 /// The jobs on the target of that one, by whatever path it was opened.
 fn beside<'a>(index: usize, setups: &'a [JobSetup<'a>]) -> Vec<&'a Job> {
@@ -315,22 +330,18 @@ impl<'a> Lane<'a> {
             Room::now(std::iter::once(threads).chain(further))
         };
         let files = FileSet::new(setup.target, job, threads, depth, room)?;
-        if kind == EngineKind::IoUring && ring.sqpoll && files.is_switching() {
-            return Err(LoadError::Missing {
-                job: job.name.clone(),
-                what: SQPOLL_SWITCHES.to_owned(),
-            });
+        if let Some((need, instead)) = needs_all_files(kind, &ring)
+            && let Some(why) = files.why_switching(job.files, (threads, depth))
+        {
+            let what = format!("{need}, but {why}, or {instead}");
+            return Err(LoadError::Missing { job: job.name.clone(), what });
         }
-        if kind == EngineKind::Mmap && files.is_switching() {
-            return Err(LoadError::Missing {
-                job: job.name.clone(),
-                what: MMAP_SWITCHES.to_owned(),
-            });
-        }
+        let all_threads = setups.iter().map(|setup| setup.plan.job.threads);
         Ok(Self {
             index,
             setup,
             files,
+            threads_of_all: all_threads.fold(0, u32::saturating_add),
             classes,
             kind,
             fallback,
@@ -384,25 +395,25 @@ impl<'a> Lane<'a> {
             let files = self
                 .files
                 .table(self.setup.target, thread)
-                .map_err(|e| failed(e, "the target went away; look at it"))?;
+                .map_err(|e| failed(e, "the target went away; look at it".into()))?;
             Ok(match self.kind {
                 EngineKind::IoUring => {
                     let engine = Uring::new(files, arena, &self.ring).map_err(|e| {
-                        let cure = ring_cure(&e, self.plan().job.registered == Some(true));
+                        let cure = self.ring_cure(&e);
                         failed(e, cure)
                     })?;
                     self.drive(engine, thread, shared, control, ready)
                 }
                 EngineKind::Libaio => {
                     let engine = Libaio::new(files, arena, self.plan().job.batch_submit)
-                        .map_err(|e| failed(e, AIO_CURE))?;
+                        .map_err(|e| failed(e, AIO_CURE.into()))?;
                     self.drive(engine, thread, shared, control, ready)
                 }
                 EngineKind::Mmap => {
                     let target = self.setup.target;
                     let (size_bytes, may_write) = (target.size_bytes(), self.plan().job.writes());
                     let engine = Mmap::new(files, size_bytes, may_write, arena)
-                        .map_err(|e| failed(e, MMAP_CURE))?;
+                        .map_err(|e| failed(e, MMAP_CURE.into()))?;
                     self.drive(engine, thread, shared, control, ready)
                 }
                 EngineKind::Psync => {
@@ -424,9 +435,30 @@ impl<'a> Lane<'a> {
         thread: u32,
         what: &'static str,
         source: std::io::Error,
-        cure: &'static str,
+        cure: Cow<'static, str>,
     ) -> LoadError {
         LoadError::Setup { job: self.plan().job.name.clone(), thread, what, source, cure }
+    }
+
+    /// What to do when a ring cannot be made, by the reason.
+    fn ring_cure(&self, error: &std::io::Error) -> Cow<'static, str> {
+        match error.raw_os_error() {
+            Some(12) if self.plan().job.registered == Some(true) => {
+                "raise the locked-memory limit (ulimit -l), use a smaller depth or threads, or leave out registered=yes".into()
+            }
+            Some(23) => "raise the system's limit of open files (sysctl fs.file-max), or use fewer threads with more depth".into(),
+            Some(24) => {
+                let room = Room::now(std::iter::once(self.threads_of_all));
+                format!(
+                    "each thread needs a descriptor, with verify=crash two, and the limit is {}: raise it to {} (ulimit -n), or use \
+                     fewer threads with more depth",
+                    room.limit,
+                    room.limit_for(0)
+                )
+                .into()
+            }
+            _ => RING_CURE.into(),
+        }
     }
 
     /// Ranks and binds the thread, and makes its buffers.
@@ -439,7 +471,7 @@ impl<'a> Lane<'a> {
                 thread,
                 "allocating buffers",
                 e,
-                "use a smaller block_size, depth or threads",
+                "use a smaller block_size, depth or threads".into(),
             )
         })?;
         self.limits.get_or_init(|| limits::in_effect(job, arena.slot_mut(0)));
@@ -623,23 +655,7 @@ fn sync_one<E: Engine>(
     Ok(engine.take().map_or(0, |(_, result)| result))
 }
 
-/// What to do when a ring cannot be made, by the reason, and whether it must be registered.
-fn ring_cure(error: &std::io::Error, is_registered: bool) -> &'static str {
-    match error.raw_os_error() {
-        Some(12) if is_registered => {
-            "raise the locked-memory limit (ulimit -l), use a smaller depth or threads, or leave out registered=yes"
-        }
-        Some(23 | 24) => {
-            "each thread needs a descriptor, with verify=crash two: raise the limit (ulimit -n) or use fewer threads with more depth"
-        }
-        _ => RING_CURE,
-    }
-}
-
 const AIO_CURE: &str = "raise the system's limit of asynchronous requests (sysctl fs.aio-max-nr), or use a smaller depth or threads";
-
-/// A mapping is of one file for good.
-const MMAP_SWITCHES: &str = "engine=mmap maps every file once, but not all of these can be open at a time; raise the limit of descriptors (ulimit -n; fathom opens 4096 at the most), use fewer files, or engine=psync";
 
 const MMAP_CURE: &str = "use a filesystem that maps files, a smaller target, or engine=psync";
 

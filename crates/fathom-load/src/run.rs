@@ -14,6 +14,7 @@ use fathom_model::record::{CpuTime, IoFailure, JobRecord};
 use fathom_sys::clock::FastClock;
 use fathom_sys::signals::StopFlag;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, mpsc};
 use thiserror::Error;
@@ -74,7 +75,7 @@ pub enum LoadError {
         /// The system's reason.
         source: std::io::Error,
         /// What to do.
-        cure: &'static str,
+        cure: Cow<'static, str>,
     },
 }
 
@@ -277,7 +278,7 @@ fn start<'scope, 'env: 'scope>(
                     thread,
                     what: "starting the thread",
                     source,
-                    cure: "the limit of threads (ulimit -u, or pids.max of the control group) or the memory is used up: raise it, or use fewer threads with more depth",
+                    cure: "the limit of threads (ulimit -u, or pids.max of the control group) or the memory is used up: raise it, or use fewer threads with more depth".into(),
                 })?;
         }
     }

@@ -137,6 +137,18 @@ pub fn file_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// What to do about an error that tells that no more files can be opened; none of all others.
+#[must_use]
+pub fn descriptors_cure(error: &std::io::Error) -> Option<&'static str> {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    match error.raw_os_error()? {
+        EMFILE => Some("; raise the limit of descriptors (ulimit -n)"),
+        ENFILE => Some("; raise the system's limit of open files (sysctl fs.file-max)"),
+        _ => None,
+    }
+}
+
 /// Raises the limit of open files to what the administrator allows: every thread's ring takes one.
 pub fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

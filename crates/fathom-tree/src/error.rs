@@ -2,6 +2,7 @@
 
 use fathom_base::shell;
 use fathom_guard::FileRefusal;
+use fathom_sys::threads;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -165,7 +166,8 @@ fn cure(source: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull => "; the filesystem has no space or no inodes left: df, df -i",
         io::ErrorKind::QuotaExceeded => "; the quota is used up",
         io::ErrorKind::NotFound => "; the path is mistyped, or it was removed meanwhile",
-        _ => "",
+        io::ErrorKind::NotADirectory => "; name a directory",
+        _ => threads::descriptors_cure(source).unwrap_or_default(),
     }
 }
 
@@ -182,6 +184,7 @@ impl TreeError {
         match self {
             Self::Usage(_) | Self::NoTree(_) | Self::Another { .. } => TreeErrorClass::Usage,
             Self::Refused(refusal) if refusal.is_safety() => TreeErrorClass::Refused,
+            Self::Refused(refusal) if refusal.is_out_of_descriptors() => TreeErrorClass::Missing,
             Self::Refused(FileRefusal::Io { .. }) => TreeErrorClass::TargetIo,
             Self::Refused(FileRefusal::Space { .. })
             | Self::Inodes { .. }
@@ -198,6 +201,8 @@ impl TreeError {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     TreeErrorClass::Missing
                 }
+                io::ErrorKind::NotADirectory => TreeErrorClass::Usage,
+                _ if threads::descriptors_cure(source).is_some() => TreeErrorClass::Missing,
                 _ => TreeErrorClass::TargetIo,
             },
             Self::Interrupted(_) => TreeErrorClass::Interrupted,

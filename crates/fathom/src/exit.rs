@@ -73,6 +73,7 @@ impl Exit {
             ErrorClass::Usage => Self::Usage,
             ErrorClass::Refused => Self::Refused,
             ErrorClass::Missing => Self::Missing,
+            ErrorClass::Store => Self::Internal,
             ErrorClass::TargetIo => Self::TargetIo,
             ErrorClass::Interrupted => Self::Interrupted,
         }

@@ -29,6 +29,7 @@ use fathom_sys::process;
 use fathom_sys::program_marks;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::threads;
 use fathom_sys::tracing::left as traces;
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
@@ -151,6 +152,20 @@ pub fn measure(
     })
 }
 
+/// With fewer descriptors than that, what is looked at around a measurement cannot all be opened, and would be missed.
+const FILES_LEAST: u64 = 32;
+
+/// Refuses a limit of open files with which nothing can be measured, before anything else fails of it in words of its own.
+fn check_file_limit(limit: u64) -> Result<(), String> {
+    if limit >= FILES_LEAST {
+        return Ok(());
+    }
+    Err(format!(
+        "the limit of open files is {limit}, and a measurement takes {FILES_LEAST} at least, more with several files or threads: \
+         raise it (ulimit -n 1024, or LimitNOFILE= of a service)"
+    ))
+}
+
 /// What a run begins as.
 pub enum Start<'a> {
     /// A run of its own.
@@ -201,6 +216,7 @@ pub fn measure_as(
     let started_ns = clock::monotonic_ns();
     let calibration = Calibration::begin();
     let root = SysRoot::live();
+    check_file_limit(threads::file_limit()).map_err(|text| fail(output, &text, Exit::Missing))?;
     let path = store_path(common).map_err(|e| fail(output, &e, Exit::Internal))?;
     let mut store =
         Store::open(&path, clock::unix_ns()).map_err(|e| fail(output, &e, Exit::Internal))?;
@@ -627,6 +643,16 @@ fn repeatable(command: String, kind: RunKind, seed: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_of_open_files_that_is_too_low_is_named_with_what_it_takes() {
+        assert_eq!(check_file_limit(FILES_LEAST), Ok(()));
+        let text = check_file_limit(6).unwrap_err();
+        assert!(
+            text.contains("is 6,") && text.contains("32") && text.contains("ulimit -n"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn a_view_is_not_headed_with_the_path_of_the_store() {

@@ -46,7 +46,7 @@ impl Lane<'_> {
         let job = &self.plan().job;
         let (directory, names) = prepare(directory, job, self.plan().seed).map_err(|source| {
             let cure = "look at the target: it must be a directory with free space and inodes";
-            self.setup_error(thread, "preparing the directory of files", source, cure)
+            self.setup_error(thread, "preparing the directory of files", source, cure.into())
         })?;
         let exchange = self.exchanges[thread as usize].clone();
         let mut recorder = Recorder::new(&self.classes, exchange, control.interval_ns, 1);
