@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use fathom_base::shell;
 use fathom_base::units::{format_count, format_ns, format_size};
+use fathom_guard::FileRefusal;
 use fathom_guard::leftovers::{self, Outcome, Report};
 use fathom_sys::signals::StopFlag;
 use fathom_tree::clean::find::{self, FoundBelow};
@@ -26,6 +27,16 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
         let text = format!("{}: {error}; name a tree, or a directory above", args.dir.display());
         CommandError::usage(output, &text)
     })?;
+    if !dir.is_dir() {
+        let above = dir.parent().filter(|_| dir.is_file());
+        let cure =
+            above.map_or_else(String::new, |dir| format!(": fathom clean {}", shell::path(dir)));
+        let text = format!(
+            "{} is no directory; name the one that it lies in, where fathom clean removes what fathom made, and nothing else{cure}",
+            args.dir.display()
+        );
+        return Err(CommandError::usage(output, &text));
+    }
     let held = hold(common, output)?;
     let mut shown = Shown::new(output);
     let mut tick = |count| {
@@ -51,7 +62,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
             })
         };
         let reports = leftovers::clean_below(&held.root, &held.state_dir, &dir, &mut forget)
-            .map_err(|error| CommandError::report_as(output, &error, Exit::TargetIo))?;
+            .map_err(|error| CommandError::report_as(output, &error, exit_of_journal(&error)))?;
         done.test_files(&dir, &found, reports);
     }
     for (path, reason) in &found.unread {
@@ -63,6 +74,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
     }
     let json = serde_json::json!({ "trees": trees, "test_files": lines, "exit_code": exit.code() });
     finish(output, &text, &json, exit)
+}
+
+/// What an error of the journal comes to, which lies beside the store and tells nothing of the target.
+fn exit_of_journal(error: &FileRefusal) -> Exit {
+    if error.is_out_of_descriptors() { Exit::Missing } else { Exit::Internal }
 }
 
 /// What was done so far, and how it ends.

@@ -1,11 +1,13 @@
 //! `fathom tree`, `fathom clean` and `fathom run exercise` as a user calls them: what is printed, exit codes, what is left.
 
-use crate::cli::{Sandbox, names, p};
+use crate::cli::{Kept, Sandbox, names, p};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root};
-use fathom_testkit::{FsKind, LoopDevice, MountedFs, Trial, kernel_test};
+use fathom_testkit::{FsKind, LoopDevice, MountedFs, Trial, counted, kernel_test};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
@@ -19,6 +21,8 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("tree_scan_writes_new_files_only", &[FathomBinary, LoopDevices], scan_output),
         kernel_test("tree_damaged_below_is_told", &ext4, damaged_below),
         kernel_test("clean_removes_kept_test_files", &[FathomBinary], kept_files),
+        kernel_test("clean_of_a_file_is_a_mistake", &[FathomBinary], clean_of_a_file),
+        kernel_test("clean_killed_midway", &ext4, clean_killed),
         kernel_test("exercise_command", &[FathomBinary], exercise),
         kernel_test("exercise_command_finds_a_changed_byte", &ext4, exercise_spoilt),
     ]
@@ -184,6 +188,79 @@ fn kept_files() {
     assert!(cleaned.code == 0 && cleaned.stdout.contains("removed"), "{cleaned:?}");
     sandbox.nothing_left(&[&dir]);
     assert!(sandbox.run(&["clean", p(&dir)]).stdout.starts_with("Nothing that fathom made"));
+}
+
+/// A file is no directory: that is a word of the command line, and says nothing of the storage.
+fn clean_of_a_file() {
+    let sandbox = Sandbox::new();
+    let (dir, file) = (sandbox.dir(), sandbox.dir().join("kept"));
+    let args = ["run", "seqwrite", p(&file), "size=768k", "block_size=64k", "--keep"];
+    sandbox.json(&args, &[0, 1]);
+    let cure = format!("fathom clean {}", dir.display());
+    for args in [&["clean", p(&file)][..], &["clean", p(&file), "--list"]] {
+        sandbox.run(args).is_refusal(2, &[p(&file), "is no directory", &cure]);
+    }
+    for args in [["tree", "verify", p(&file)], ["tree", "scan", p(&file)]] {
+        sandbox.run(&args).is_refusal(2, &[p(&file), "Not a directory", "name a directory"]);
+    }
+    assert!(file.exists());
+    sandbox.json(&["clean", p(&dir)], &[0]);
+    assert!(!file.exists());
+}
+
+/// Wherever the kill comes, what others made stays as it is, and the same command goes on until nothing of fathom's is left.
+fn clean_killed() {
+    for is_inside in [false, true] {
+        let sandbox = Sandbox::new();
+        let mounted = MountedFs::new(FsKind::Ext4, 3 << 30).unwrap();
+        let dir = mounted.dir();
+        let tree = dir.join("tree");
+        sandbox.json(&["tree", "build", p(&tree), "files=20000", "file_size=0"], &[0]);
+        let args = ["run", "randread", p(dir), "files=2000", "size=8M", "operations=100"];
+        sandbox.json(&[&args[..], &["--keep"]].concat(), &[0, 1]);
+        let own = names(dir).into_iter().find(|name| name.starts_with(".fathom-")).unwrap();
+        let kept = dir.join(own);
+        let mut theirs = vec![dir.join("thesis")];
+        if is_inside {
+            theirs.extend([tree.join("thesis"), kept.join("d0000/thesis")]);
+        }
+        theirs.iter().for_each(|path| fs::write(path, "somebody's").unwrap());
+        kill_cleans(&sandbox, dir);
+        let cleaned = sandbox.run(&["clean", p(dir)]);
+        assert_eq!(cleaned.code, if is_inside { 3 } else { 0 }, "{cleaned:?}");
+        for path in &theirs {
+            assert_eq!(fs::read(path).unwrap(), b"somebody's", "{cleaned:?}");
+        }
+        for path in &theirs[1..] {
+            assert_eq!(
+                names(path.parent().unwrap()),
+                ["thesis"],
+                "nothing else is left: {cleaned:?}"
+            );
+        }
+        assert_eq!((tree.exists(), kept.exists()), (is_inside, is_inside), "{cleaned:?}");
+        sandbox.nothing_left(&[]);
+    }
+}
+
+/// Cleans again and again, each time for longer, until that is not killed before its end.
+fn kill_cleans(sandbox: &Sandbox, dir: &Path) {
+    let mut kills = 0;
+    loop {
+        let mut command = sandbox.command(&["clean", p(dir)]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut running = Kept(command.spawn().unwrap());
+        std::thread::sleep(Duration::from_millis(20 + 30 * kills));
+        let has_ended = running.0.try_wait().unwrap().is_some();
+        running.kill();
+        // Enough to have met trees and test files; at the end nothing may be left to be killed at.
+        if has_ended || kills == 8 {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills > 2, "{kills}");
+    counted("kills of fathom clean", kills as usize);
 }
 
 fn exercise() {
