@@ -254,14 +254,30 @@ impl Shelf {
         (forgotten, failed)
     }
 
+    /// What of it is there and cannot be read, with the reason, one file or directory of each volume at the most: nobody can
+    /// say what it tells. What was never finished is not there.
+    #[must_use]
+    pub fn unread(&self) -> Vec<(PathBuf, io::Error)> {
+        let first_of = |dir: PathBuf| match paths_in(&dir) {
+            Ok(files) => files.into_iter().find_map(|file| {
+                let error = File::open(&file).err().filter(is_there)?;
+                Some((file, error))
+            }),
+            Err(error) => is_there(&error).then_some((dir, error)),
+        };
+        match paths_in(&self.0) {
+            Ok(dirs) => dirs.into_iter().filter_map(first_of).collect(),
+            Err(error) if is_there(&error) => vec![(self.0.clone(), error)],
+            Err(_) => Vec::new(),
+        }
+    }
+
     fn all(&self) -> Vec<Volume> {
-        let Ok(entries) = fs::read_dir(&self.0) else { return Vec::new() };
-        let volume = |entry: fs::DirEntry| {
-            let dir = entry.path();
+        let volume = |dir: PathBuf| {
             let head: Head = json::from_str(&fs::read_to_string(dir.join(HEAD)).ok()?).ok()?;
             (head.version == VERSION).then_some(Volume { dir, head })
         };
-        entries.flatten().filter_map(volume).collect()
+        paths_in(&self.0).unwrap_or_default().into_iter().filter_map(volume).collect()
     }
 
     /// Makes a volume, on stable storage when this returns.
@@ -286,7 +302,23 @@ impl Shelf {
     }
 }
 
+/// What a directory holds; it is closed again before any of that is opened.
+fn paths_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path())).collect()
+}
+
+/// Whether an error of opening leaves open that there is something.
+fn is_there(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 impl Volume {
+    /// True for what lies in its directory, and for that.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        path.starts_with(&self.dir)
+    }
+
     fn file(&self, thread: u32, kind: &str) -> PathBuf {
         self.dir.join(format!("{thread}.{kind}"))
     }

@@ -291,7 +291,7 @@ impl Verification {
         }
         // What is kept for later says what must be found also after a crash.
         let durable =
-            if target.stays(lab.keep) { files.make_durable(plan.job.files) } else { Ok(()) };
+            if target.stays(lab.keep) { files.make_durable(plan.job.files) } else { Ok(None) };
         if let Err(error) = self.keep(lab, job, plan, target, books) {
             lab.note(format!(
                 "{}: what later runs need to verify {} could not be noted: {error}",
@@ -299,7 +299,9 @@ impl Verification {
                 target.path_text()
             ));
         }
-        durable?;
+        if let Some(error) = durable? {
+            lab.note(format!("what was written may not be on stable storage yet: {error}"));
+        }
         let is_during = plan.job.verify == Verify::During;
         if is_during || is_over {
             record.is_partial = !is_during;
@@ -381,10 +383,34 @@ pub fn forget_below(state_dir: &Path, path: &Path) -> io::Result<()> {
     Shelf::new(state_dir).about(&Place::gone(path)).into_iter().try_for_each(Volume::remove)
 }
 
-/// True when something is known of what was written to a path, or below it, at which there is nothing any more.
+/// True when something is known of what was written to a path, or below it, at which there is nothing any more; also when that
+/// cannot be told, because what is known cannot be read.
 #[must_use]
 pub fn remembers(state_dir: &Path, path: &Path) -> bool {
-    !Shelf::new(state_dir).about(&Place::gone(path)).is_empty()
+    let shelf = Shelf::new(state_dir);
+    !shelf.about(&Place::gone(path)).is_empty() || !shelf.unread().is_empty()
+}
+
+/// What was noted cannot be read, which says nothing of any target: whether it is one of the targets asked for, nobody knows.
+fn not_read(unread: &[(PathBuf, io::Error)]) -> Option<LabError> {
+    let (path, error) = unread.first()?;
+    let (class, cure) = match limit_of(error) {
+        Some(limit) => (ErrorClass::Missing, format!("raise {limit}")),
+        None if error.kind() == io::ErrorKind::PermissionDenied => {
+            let cure =
+                "do this as the owner of the store or as root, or name another store (--db=FILE)";
+            (ErrorClass::Store, cure.to_owned())
+        }
+        None => (ErrorClass::Store, "look at dmesg for the disk of the store".to_owned()),
+    };
+    let more = match unread.len() - 1 {
+        0 => String::new(),
+        more => format!(" (nor can {more} more)"),
+    };
+    let reason = format!(
+        "what runs with verify= have noted cannot be read{more}: {error}; what was written cannot be checked without it: {cure}"
+    );
+    Some(LabError::Target { path: path.clone(), reason, class })
 }
 
 /// Checks what earlier runs wrote with `verify` to a file, to the files in a directory, or to a device. Only reads.
@@ -393,7 +419,7 @@ pub fn remembers(state_dir: &Path, path: &Path) -> bool {
 /// out again; [`LabError::TargetIo`] when it cannot be opened.
 ///
 /// # Errors
-/// [`LabError::Target`] when there is no such target, or nothing is known of it.
+/// [`LabError::Target`] when there is no such target, nothing is known of it, or what is known cannot be read.
 pub fn verify_later(
     later: &mut Later<'_>,
     path: &Path,
@@ -404,8 +430,13 @@ pub fn verify_later(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Place::gone(path),
         place => place.map_err(|error| refuse(ErrorClass::Usage, error.to_string()))?,
     };
-    let volumes = shelf.about(&place);
+    let (mut volumes, unread) = (shelf.about(&place), shelf.unread());
+    let not_read = not_read(&unread);
+    volumes.retain(|volume| !unread.iter().any(|(path, _)| volume.has(path)));
     if volumes.is_empty() {
+        if let Some(error) = not_read {
+            return Err(error);
+        }
         let known: Vec<String> =
             shelf.targets().iter().map(|target| target.display().to_string()).collect();
         let known = if known.is_empty() {
@@ -426,6 +457,7 @@ pub fn verify_later(
         all.push(check_volume(later, volume, &mut unopened));
         all.extend(unopened.map(Err));
     }
+    all.extend(not_read.map(Err));
     Ok(all)
 }
 

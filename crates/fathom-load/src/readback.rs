@@ -24,6 +24,12 @@ const SHORTAGES: [i32; 5] = [1, 12, 13, 23, 24];
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(250);
 
+/// True for an error of opening that tells what this process lacks, and nothing of what was written.
+#[must_use]
+pub fn is_shortage(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| SHORTAGES.contains(&code))
+}
+
 /// One ledger with the format of its blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
@@ -181,9 +187,7 @@ impl Reader<'_> {
             self.file = None;
             match (self.open)(number) {
                 Ok(file) => self.file = Some((number, file)),
-                Err(error)
-                    if error.raw_os_error().is_some_and(|code| SHORTAGES.contains(&code)) =>
-                {
+                Err(error) if is_shortage(&error) => {
                     let unopened = BTreeMap::from([(number, error)]);
                     return ReadBack { unopened, ..ReadBack::default() };
                 }

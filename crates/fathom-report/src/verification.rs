@@ -25,10 +25,12 @@ pub fn lines(check: &VerifyRecord) -> Vec<String> {
     };
     let head = format!("{} {way}{took}: {result}{partial}", format_size(check.checked_bytes));
     let unopened = check.unopened_first.as_ref().map(|first| {
-        let files = if check.unopened_files == 1 { " is" } else { "s are" };
+        let count = check.unopened_files;
+        if count == 1 {
+            return format!("1 file is NOT checked, since fathom could not open it: {first}");
+        }
         format!(
-            "{} file{files} NOT checked, since fathom could not open them; the first: {first}",
-            check.unopened_files
+            "{count} files are NOT checked, since fathom could not open them; the first: {first}"
         )
     });
     let skipped = (check.skipped_bytes > 0).then(|| {
@@ -150,6 +152,9 @@ mod tests {
         check.unopened_files = 2;
         check.unopened_first = Some("d0000/f007: Permission denied (os error 13)".into());
         let unopened = "2 files are NOT checked, since fathom could not open them; the first: d0000/f007: Permission denied (os error 13)";
+        assert_eq!(lines(&check)[1], unopened);
+        check.unopened_files = 1;
+        let unopened = "1 file is NOT checked, since fathom could not open it: d0000/f007: Permission denied (os error 13)";
         assert_eq!(lines(&check)[1], unopened);
         (check.unopened_files, check.unopened_first) = (0, None);
         assert_eq!(lines(&check), ["0 B as the job read it: NOTHING could be checked"]);

@@ -32,10 +32,10 @@ pub(crate) fn not_verified(record: &Record) -> Option<Finding> {
     })?;
     let checked = done.verify.as_ref().map_or(0, |check| check.checked_bytes);
     let text = format!(
-        "job {}: verify={} checked {} only",
+        "job {}: verify={} checked {}",
         asked.name,
         asked.verify.word(),
-        if checked == 0 { "nothing".to_owned() } else { format_size(checked) }
+        if checked == 0 { "nothing".to_owned() } else { format!("{} only", format_size(checked)) }
     );
     let unopened = done.verify.as_ref().and_then(|check| check.unopened_first.as_ref());
     let text = match unopened {

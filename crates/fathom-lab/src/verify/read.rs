@@ -3,7 +3,7 @@
 use crate::error::{ErrorClass, LabError};
 use fathom_base::verify_block::Mismatch;
 use fathom_guard::OwnedTree;
-use fathom_load::readback::{Page, Unreadable, read_back};
+use fathom_load::readback::{Page, Unreadable, is_shortage, read_back};
 use fathom_load::verify::{MISMATCHES_KEPT, Mismatches};
 use fathom_model::event::Event;
 use fathom_model::verification::{MismatchRecord, ReadBackWay, VerifyRecord};
@@ -59,19 +59,29 @@ impl Files {
         }
     }
 
-    /// Brings to stable storage what was written to so many files.
+    /// Brings to stable storage what was written to so many files. Gives the error of the first file that this process lacks the
+    /// right or the means to open, which are left out.
     ///
     /// # Errors
     /// [`LabError::TargetIo`] at the first that fails.
-    pub fn make_durable(&self, files: u32) -> Result<(), LabError> {
+    pub fn make_durable(&self, files: u32) -> Result<Option<LabError>, LabError> {
         let files = if self.directory.is_some() { files } else { 1 };
-        (0..files).try_for_each(|file| {
-            let cached = self.open(file, OpenMode::default());
-            let done = cached.and_then(sys_io::drop_cached_pages);
-            let path =
-                self.name(file).map_or_else(|| self.path.clone(), |name| self.path.join(name));
-            done.map_err(|error| failed(&path, "writing its cached pages", error))
-        })
+        let mut left_out = None;
+        for file in 0..files {
+            match self.open(file, OpenMode::default()) {
+                Err(error) if is_shortage(&error) => {
+                    left_out.get_or_insert_with(|| self.not_opened(file, &error));
+                }
+                opened => opened.and_then(|cached| sys_io::drop_cached_pages(&cached)).map_err(
+                    |error| failed(&self.path_of(file), "writing its cached pages", error),
+                )?,
+            }
+        }
+        Ok(left_out)
+    }
+
+    fn path_of(&self, file: u32) -> PathBuf {
+        self.name(file).map_or_else(|| self.path.clone(), |name| self.path.join(name))
     }
 
     /// Where a file of that number lies in its directory.
@@ -83,7 +93,7 @@ impl Files {
     /// lacks the right or the means to open, which are left out.
     ///
     /// # Errors
-    /// [`LabError::TargetIo`] when a target that is one file cannot be opened, or there is no memory for buffers.
+    /// [`LabError::TargetIo`] when a target that is one file fails to open, or there is no memory for buffers.
     pub fn check(
         &self,
         pages: &[Page<'_>],
@@ -92,8 +102,11 @@ impl Files {
         record: &mut VerifyRecord,
     ) -> Result<Option<LabError>, LabError> {
         let started_ns = clock::monotonic_ns();
-        if self.directory.is_none() {
-            self.open_uncached(0).map_err(|error| failed(&self.path, "opening", error))?;
+        if self.directory.is_none()
+            && let Err(error) = self.open_uncached(0)
+            && !is_shortage(&error)
+        {
+            return Err(failed(&self.path, "opening", error));
         }
         let mut tick = |done_bytes, total_bytes| {
             emit(Event::Verifying { done_bytes, total_bytes });
@@ -115,7 +128,7 @@ impl Files {
         let first = found.unopened.first_key_value();
         record.unopened_files += found.unopened.len() as u64;
         if let Some((file, error)) = first {
-            let name = self.name(*file).unwrap_or_default();
+            let name = self.name(*file).unwrap_or_else(|| self.path.display().to_string());
             record.unopened_first.get_or_insert(format!("{name}: {error}"));
         }
         Ok(first.map(|(file, error)| self.not_opened(*file, error)))
@@ -123,7 +136,6 @@ impl Files {
 
     /// What is lacking is ours, and not the storage's.
     fn not_opened(&self, file: u32, error: &io::Error) -> LabError {
-        let path = self.name(file).map_or_else(|| self.path.clone(), |name| self.path.join(name));
         let (class, cure) = match super::limit_of(error) {
             Some(limit) => (ErrorClass::Missing, format!("raise {limit}")),
             None if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -132,7 +144,7 @@ impl Files {
             None => (ErrorClass::Missing, "free memory".to_owned()),
         };
         LabError::Target {
-            path,
+            path: self.path_of(file),
             reason: format!(
                 "cannot be opened: {error}; nothing can be said of what was written: {cure}"
             ),

@@ -80,6 +80,14 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Attach) -> C
 
 fn connect(output: Output, state_dir: &Path) -> Result<UnixStream, CommandError> {
     door::connect(state_dir, hub::DOOR).map_err(|error| {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            let text = format!(
+                "whether anything is running with the store in {} cannot be seen: {error}; attach as its owner or as root, or name \
+                 another store with --db",
+                state_dir.display()
+            );
+            return CommandError::report_as(output, &text, Exit::Internal);
+        }
         let nothing = matches!(
             error.kind(),
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused

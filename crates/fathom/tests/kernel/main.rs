@@ -65,6 +65,7 @@ mod terminal_lab;
 mod tmux;
 mod trees;
 mod verify;
+mod verify_denied;
 mod verify_files;
 mod watch;
 mod watch_kept;
@@ -110,6 +111,7 @@ fn runs() -> Vec<Trial> {
     trials.extend(patterns::trials());
     trials.extend(limits::trials());
     trials.extend(verify::trials());
+    trials.extend(verify_denied::trials());
     trials.extend(verify_files::trials());
     trials.extend(trees::trials());
     trials.extend(watch_kept::trials());
