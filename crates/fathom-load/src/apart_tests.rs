@@ -220,3 +220,82 @@ fn what_keeps_one_from_starting_is_told_and_nobody_starts() {
     assert_eq!(error, "the control group of a job: full");
     assert_eq!((seen.begun, seen.ended), (0, 0));
 }
+
+/// What must be the same of a job, whether it runs in a process of its own or beside the others.
+fn what_must_agree(job: &JobRecord) -> serde_json::Value {
+    let in_intervals = |class: OpClass| {
+        let classes = job.series.iter().flat_map(|interval| &interval.classes);
+        let own = classes.filter(|one| one.class == class);
+        own.fold((0, 0), |(count, bytes), one| (count + one.latency_ns.count(), bytes + one.bytes))
+    };
+    let classes = job.classes.iter().map(|one| {
+        let (count, bytes) = (one.latency_ns.count(), one.bytes);
+        assert_eq!(in_intervals(one.class), (count, bytes), "{}: the intervals add up", job.name);
+        serde_json::json!([one.class, count, bytes])
+    });
+    let mut slowest: Vec<String> = job
+        .slowest
+        .iter()
+        .map(|op| format!("{:?} {} {}", op.class, op.offset_bytes, op.size_bytes))
+        .collect();
+    slowest.sort();
+    serde_json::json!({
+        "name": job.name,
+        "engine": job.engine,
+        "classes": classes.collect::<Vec<_>>(),
+        // Which of many are the slowest is chance.
+        "requests": if slowest.len() < 100 { slowest } else { vec![slowest.len().to_string()] },
+        "censored": job.censored,
+        "limits": job.limits,
+        "batches": job.batches,
+        "thread_operations": job.thread_operations,
+        "thread_bytes": job.thread_times.iter().map(|one| one.bytes).collect::<Vec<_>>(),
+        "has_final_sync": job.final_sync_ns.is_some(),
+        "open_loop": job.open_loop.as_ref().map(|open| (open.due, open.not_started, open.classes.len())),
+        "verify": job.verify,
+        "delivered": job.delivered,
+    })
+}
+
+/// A record says the same of a job however it ran, and has its figures in the same fields.
+#[test]
+fn records_agree_with_those_of_one_process() {
+    let file = target(MIB, MIB as u64);
+    let jobs = [
+        job("mixed", &[("engine", "psync"), ("operations", "90"), ("block_size", "4k:3,16k:1")]),
+        job("many", &[("engine", "psync"), ("operations", "3000"), ("threads", "3")]),
+        job("open", &[("engine", "psync"), ("operations", "300"), ("rate", "3000")]),
+        job("swept", &[("engine", "psync"), ("operations", "64"), ("access", "sequential")]),
+    ];
+    let (stop, pids) = (StopFlag::default(), Mutex::default());
+    let mut seen = Seen::default();
+    let apart = run_jobs(&jobs, &[&file; 4], &stop, &mut seen, &pids).expect("it runs");
+    let setups: Vec<JobSetup<'_>> = jobs
+        .iter()
+        .map(|job| JobSetup { plan: plan(job, MIB as u64, 512, 3).expect("fits"), target: &file })
+        .collect();
+    let clock = FastClock::calibrated(Calibration::begin(), Some("tsc"));
+    let control = Control { clock, interval_ns: 50_000_000, stop: &stop };
+    let mut beside = Seen::default();
+    let together = run::run(&setups, &control, &mut beside).expect("it runs");
+    assert_eq!((seen.begun, seen.ended), (beside.begun, beside.ended));
+    assert_eq!(apart.jobs.len(), together.jobs.len());
+    for (apart, together) in apart.jobs.iter().zip(&together.jobs) {
+        assert_eq!(what_must_agree(apart), what_must_agree(together));
+        // What is measured differs, but is there, or is not, in both.
+        for measured in [apart, together] {
+            assert!(
+                measured.window_ns > 0 && measured.thread_times.iter().all(|one| one.busy_ns > 0)
+            );
+        }
+        let fields = |job: &JobRecord| {
+            let job = serde_json::to_value(job).expect("a record");
+            let all = job.as_object().expect("of fields").iter();
+            all.map(|(key, value)| (key.clone(), value.is_null())).collect::<Vec<_>>()
+        };
+        assert_eq!(fields(apart), fields(together), "{}", apart.name);
+    }
+    let is_same = (apart.interrupted, apart.failure.is_none())
+        == (together.interrupted, together.failure.is_none());
+    assert!(is_same && !apart.interrupted && apart.failure.is_none());
+}
