@@ -61,7 +61,7 @@ impl Somebody {
 }
 
 fn close(path: &Path) {
-    fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
 }
 
 /// Changes a byte, as no owner would.
