@@ -14,5 +14,6 @@ pub mod live;
 pub mod open;
 mod refused;
 pub mod requests;
+pub mod so_far;
 pub mod study;
 mod waiting;

@@ -5,6 +5,7 @@ use super::blktrace::{self, Merged};
 use super::event::{Event, Names, Others};
 use super::file::{self, Head, Reader, TraceError};
 use super::refused::Refused;
+use super::so_far::{Counted, SoFar};
 use super::study::Study;
 use fathom_model::capture::CaptureRecord;
 use std::fs::{File, FileType};
@@ -12,7 +13,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-type Input = BufReader<File>;
+type Input = BufReader<Counted>;
 
 /// What is read of a file at once.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -32,6 +33,7 @@ pub struct Source {
     refused: Refused,
     /// Events were lost before the last one that was handed out.
     is_behind_gap: bool,
+    so_far: SoFar,
 }
 
 enum Form {
@@ -65,7 +67,8 @@ impl Source {
         file.seek(SeekFrom::Start(0))?;
         let start = &start[..count];
         let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-        let mut without_file = Vec::new();
+        let (mut without_file, mut so_far) = (Vec::new(), SoFar::default());
+        let mut buffered = |file| BufReader::with_capacity(BUFFER_BYTES, so_far.count(file));
         let (form, head) = if start == file::MAGIC {
             let reader = Reader::new(buffered(file))?;
             let head = reader.head().clone();
@@ -82,7 +85,8 @@ impl Source {
             (Form::Text(Text::new(buffered(file))), Head { device, ..Head::default() })
         };
         let (refused, is_behind_gap) = (Refused::default(), false);
-        Ok(Self { form, head, without_file, broken: None, wanted: None, refused, is_behind_gap })
+        let (broken, wanted) = (None, None);
+        Ok(Self { form, head, without_file, broken, wanted, refused, is_behind_gap, so_far })
     }
 
     /// The same of one of several devices in it, by major and minor number, instead of the one that comes first.
@@ -117,6 +121,12 @@ impl Source {
     #[must_use]
     pub fn head(&self) -> &Head {
         &self.head
+    }
+
+    /// How much of it has been read; a copy shows that from elsewhere.
+    #[must_use]
+    pub fn so_far(&self) -> &SoFar {
+        &self.so_far
     }
 
     /// Names of processes, as far as has been read.
@@ -296,10 +306,6 @@ fn no_file(kind: FileType) -> Option<&'static str> {
     }
 }
 
-fn buffered(file: File) -> Input {
-    BufReader::with_capacity(BUFFER_BYTES, file)
-}
-
 /// The files of all processors beside one of them, and the processors before the last that have none; that one alone when its name
 /// says nothing.
 fn siblings(path: &Path) -> (Vec<PathBuf>, Vec<u32>) {
@@ -472,6 +478,22 @@ mod tests {
         assert_eq!(whole.depth_ns, [3_900_000_000, 100_000_000]);
         // Of older versions nobody knows it.
         assert_eq!((read(0).window_ns, read(0).busy_share()), (100_000_000, 1.0));
+    }
+
+    #[test]
+    fn how_much_of_it_was_read_is_seen_from_elsewhere() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("all.txt");
+        let line = "8,0 1 1 0.000001000 9 Q R 8 + 8 [dd]\n";
+        std::fs::write(&path, line.repeat(20_000)).expect("written");
+        let mut source = Source::open(&path).expect("a trace");
+        let (so_far, all) = (source.so_far().clone(), 20_000 * line.len() as u64);
+        assert_eq!(so_far.bytes(), (0, all));
+        source.next_event().expect("readable").expect("an event");
+        let (some, _) = so_far.bytes();
+        assert!(0 < some && some < all, "{some} of {all}");
+        source.characterise(&|| true).expect("readable");
+        assert_eq!(so_far.bytes(), (all, all));
     }
 
     #[test]

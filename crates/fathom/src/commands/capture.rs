@@ -7,6 +7,7 @@ mod store;
 mod take;
 
 use super::planned::Answer;
+use super::reading::Reading;
 use super::{CommandError, CommandResult, finish, standing};
 use crate::args::watch::Watch;
 use crate::args::{Capture, Common};
@@ -226,7 +227,11 @@ fn from_file(
     let failed = |error: &TraceError| trace_error(output, path, error);
     let mut source = Source::open_one(path, device).map_err(|e| failed(&e))?;
     let started_unix_ns = source.head().started_unix_ns.unwrap_or_else(fathom_sys::clock::unix_ns);
-    let mut record = source.characterise(&|| !stop.is_set()).map_err(|e| failed(&e))?;
+    let so_far = source.so_far().clone();
+    let reading = Reading::new(output, stop, path, 1);
+    let record = source.characterise(&|| reading.goes_on(&so_far));
+    drop(reading);
+    let mut record = record.map_err(|e| failed(&e))?;
     record.file = Some(path.display().to_string());
     Ok(Taken {
         record,

@@ -24,6 +24,7 @@ mod planned;
 mod play;
 mod quick;
 mod raid;
+mod reading;
 mod replay;
 mod report;
 mod restore;

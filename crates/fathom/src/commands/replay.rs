@@ -3,6 +3,7 @@
 mod play;
 
 use super::capture::trace_error;
+use super::reading::Reading;
 use super::{CommandError, CommandResult, finish};
 use crate::args::{Common, MapTo, Replay, Style};
 use crate::exit::Exit;
@@ -125,7 +126,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> C
 fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> CommandResult {
     let usage = |text: String| CommandError::usage(output, &text);
     let (size_bytes, is_new) = target(args).map_err(usage)?;
-    let whole = open(args).and_then(|mut source| source.characterise(&|| !stop.is_set()));
+    let whole = characterise(args, &Reading::new(output, stop, &args.trace, 1));
     let whole = whole.map_err(|error| trace_error(output, &args.trace, &error))?;
     if stop.is_set() {
         return Err(ended_before(output));
@@ -193,6 +194,13 @@ fn open(args: &Replay) -> Result<Source, TraceError> {
     Source::open_one(&args.trace, args.of_device)
 }
 
+/// What all of it is like.
+fn characterise(args: &Replay, reading: &Reading<'_>) -> Result<CaptureRecord, TraceError> {
+    let mut source = open(args)?;
+    let so_far = source.so_far().clone();
+    source.characterise(&|| reading.goes_on(&so_far))
+}
+
 fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<'a>, CommandError> {
     let usage = |text: String| CommandError::usage(output, &text);
     let speed = speed(&args.speed).ok_or_else(|| {
@@ -208,21 +216,22 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
         return Err(CommandError::report_as(output, &text, Exit::Missing));
     }
     let why_reads_only = if args.reads_only { None } else { why_reads_only(args) };
-    let goes_on = || !stop.is_set();
-    let read = |read: Result<CaptureRecord, _>| {
-        read.map_err(|error| trace_error(output, &args.trace, &error))
+    let reading = Reading::new(output, stop, &args.trace, 2);
+    let failed = |error| {
+        reading.finish();
+        trace_error(output, &args.trace, &error)
     };
-    let whole = read(open(args).and_then(|mut source| source.characterise(&goes_on)))?;
+    let whole = characterise(args, &reading).map_err(failed)?;
     let writes = !args.reads_only && why_reads_only.is_none();
     let wanted = Wanted { of_driver: whole.is_of_driver, writes };
     let buffer_bytes = buffer_bytes(&whole);
-    let mut left_out = 0;
-    let source = open(args);
-    let found = source.and_then(|source| reference(source, wanted, buffer_bytes / 512, &goes_on));
-    let mut reference = read(found.map(|(record, count)| {
-        left_out = count;
-        record
-    }))?;
+    reading.once_more();
+    let source = open(args).map_err(failed)?;
+    let so_far = source.so_far().clone();
+    let goes_on = || reading.goes_on(&so_far);
+    let found = reference(source, wanted, buffer_bytes / 512, &goes_on);
+    let (mut reference, left_out) = found.map_err(failed)?;
+    drop(reading);
     if stop.is_set() {
         return Err(ended_before(output));
     }

@@ -360,6 +360,13 @@ impl Shown {
         Self { output, is_live, told_ns: clock::monotonic_ns() }
     }
 
+    /// The first plain line comes after so long.
+    pub fn soon(output: Output, first_ns: u64) -> Self {
+        let shown = Self::new(output);
+        let told_ns = (shown.told_ns + first_ns).saturating_sub(PLAIN_NS);
+        Self { told_ns, ..shown }
+    }
+
     /// How far work on a tree is.
     pub fn show(&mut self, step: Step) {
         let _ = self.output.json(
@@ -390,7 +397,7 @@ impl Shown {
             return;
         }
         let now_ns = clock::monotonic_ns();
-        if !self.output.json && now_ns - self.told_ns > PLAIN_NS {
+        if !self.output.json && now_ns - self.told_ns >= PLAIN_NS {
             self.told_ns = now_ns;
             self.output.note(&format!("  {text}"));
         }
