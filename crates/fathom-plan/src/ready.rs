@@ -6,6 +6,7 @@
 use crate::PlanError;
 use crate::doc::{self, Item, Section};
 use fathom_base::suggest;
+use fathom_base::units::parse_duration_ns;
 use std::collections::BTreeMap;
 
 /// Name and text, in the order of lists.
@@ -52,6 +53,8 @@ pub struct Parameter {
     pub default: Option<String>,
     /// How many devices it takes; none when any number may do.
     pub count: Option<usize>,
+    /// It is a time, and its place takes whole seconds as a number.
+    pub is_in_seconds: bool,
 }
 
 /// What was given on the command line.
@@ -157,8 +160,20 @@ fn fill(
     }
     let mut text = text.to_owned();
     for parameter in parameters {
-        let default = parameter.default.as_deref().map(quoted);
-        let Some(value) = given.value(&parameter.name).or(default) else {
+        let given = match given.others.get(&parameter.name).filter(|_| parameter.is_in_seconds) {
+            Some(word) => match seconds(word) {
+                Some(number) => Some(quoted(&number)),
+                None => {
+                    let name = &parameter.name;
+                    let reason =
+                        format!("{name}={word}: takes whole seconds, such as 30, 30s or 2m");
+                    return refuse(reason);
+                }
+            },
+            None => given.value(&parameter.name),
+        };
+        let default = parameter.default.as_deref().map(|value| quoted(&parameter.filled(value)));
+        let Some(value) = given.or(default) else {
             return refuse(format!("needs {}: {}", parameter.usage(), parameter.help));
         };
         text = text.replace(&format!("\"<{}>\"", parameter.name), &value);
@@ -167,6 +182,12 @@ fn fill(
 }
 
 impl Parameter {
+    /// What its place takes of a default.
+    fn filled(&self, default: &str) -> String {
+        let number = if self.is_in_seconds { seconds(default) } else { None };
+        number.unwrap_or_else(|| default.to_owned())
+    }
+
     /// How it is given on the command line.
     #[must_use]
     pub fn usage(&self) -> String {
@@ -177,6 +198,15 @@ impl Parameter {
             (name, None) => format!("{name}=..."),
         }
     }
+}
+
+/// The number of seconds of `30`, `30s` or `2m`; none when there is no whole number of them.
+fn seconds(word: &str) -> Option<String> {
+    if !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(word.to_owned());
+    }
+    let ns = parse_duration_ns(word).ok()?;
+    ns.is_multiple_of(1_000_000_000).then(|| (ns / 1_000_000_000).to_string())
 }
 
 /// A string as TOML writes it.
@@ -230,12 +260,14 @@ fn parts(text: &str) -> Result<(String, Vec<Parameter>), PlanError> {
 
 fn parameter(name: String, item: &Item) -> Result<Parameter, PlanError> {
     let Some(mut section) = item.section() else {
-        return Ok(Parameter { name, help: item.words()?, default: None, count: None });
+        let (help, default, count) = (item.words()?, None, None);
+        return Ok(Parameter { name, help, default, count, is_in_seconds: false });
     };
     let help = section.take("help").map(|item| item.words()).transpose()?.unwrap_or_default();
     let default = section.take("default").map(|item| item.scalar()).transpose()?;
     let count = section.take("count").map(|item| item.scalar()).transpose()?;
     let count = count.and_then(|count| count.parse().ok());
-    section.finish(&["help", "default", "count"])?;
-    Ok(Parameter { name, help, default, count })
+    let unit = section.take("unit").map(|item| item.one_of(&[("s", true)])).transpose()?;
+    section.finish(&["help", "default", "count", "unit"])?;
+    Ok(Parameter { name, help, default, count, is_in_seconds: unit.unwrap_or(false) })
 }

@@ -185,3 +185,29 @@ fn delayed_allocation_and_data_journal_are_never_asked_for_together() {
         )]
     );
 }
+
+/// Whole seconds are given as they are shown, as any time, or as a bare number: the experiment is the same.
+#[test]
+fn seconds_are_given_with_their_unit_or_without() {
+    let ready = ready_named("in-use").expect("known");
+    let filled = |words: &[(&str, &str)]| {
+        let others = words.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let given =
+            Given { target: Some("/srv".into()), others: others.collect(), ..Given::default() };
+        ready.fill(&given)
+    };
+    let usual = filled(&[]).expect("filled");
+    assert!(usual.contains("shortest = \"30\"") && usual.contains("longest = \"3629\""), "{usual}");
+    for words in
+        [[("shortest", "30"), ("longest", "3629")], [("shortest", "30s"), ("longest", "3629s")]]
+    {
+        assert_eq!(filled(&words).as_ref(), Ok(&usual), "{words:?}");
+    }
+    assert!(filled(&[("longest", "2m")]).expect("filled").contains("longest = \"120\""));
+    for wrong in ["30ss", "1500ms", "", "-3", "soon"] {
+        let error = filled(&[("shortest", wrong)]).expect_err(wrong).to_string();
+        let told = format!("shortest={wrong}: takes whole seconds, such as 30, 30s or 2m");
+        assert!(error.contains(&told), "{error}");
+    }
+    assert!(ready.usage().contains(" [shortest=30s]"), "{}", ready.usage());
+}
