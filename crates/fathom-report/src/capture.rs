@@ -2,9 +2,10 @@
 
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
+use fathom_base::order::Order;
 use fathom_base::units::{format_count, format_length, format_ns, format_rate, format_size};
 use fathom_model::capture::{
-    CaptureClass, CaptureDistance, CapturePlaces, CaptureRecord, DistanceOf,
+    CaptureClass, CaptureDistance, CapturePlaces, CaptureProcess, CaptureRecord, DistanceOf,
 };
 use fathom_stats::Histogram;
 use fathom_study::capture::likeness::{FAR, NEAR, SideBySide, apart_most, median};
@@ -195,19 +196,34 @@ pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
     if !durable.is_empty() {
         lines.push(("durability", durable));
     }
-    let named = capture.processes.iter().take(PROCESSES);
-    let total = capture.requests().max(1) as f64;
-    let of = |p: &fathom_model::capture::CaptureProcess| {
-        let name = if p.name.is_empty() { "(no name)" } else { &p.name };
-        let share = format_share(p.count as f64 / total);
-        format!("{} {share}, {}", printable(name), format_size(p.bytes))
-    };
-    let mut processes: Vec<String> = named.map(of).collect();
-    if capture.processes.len() > PROCESSES {
-        processes.push(format!("{} more", capture.processes.len() - PROCESSES));
-    }
-    lines.push(("processes", processes.join("; ")));
+    lines.push(("processes", processes(capture)));
     lines
+}
+
+/// Those first that caused most, be it requests or bytes, and what all others together did.
+fn processes(capture: &CaptureRecord) -> String {
+    let requests = capture.requests().max(1) as f64;
+    let bytes: u64 = capture.processes.iter().map(|process| process.bytes).sum();
+    let caused =
+        |p: &CaptureProcess| (p.count as f64 / requests).max(p.bytes as f64 / bytes.max(1) as f64);
+    let mut all: Vec<&CaptureProcess> = capture.processes.iter().collect();
+    all.order_by(|a, b| caused(b).total_cmp(&caused(a)));
+    let (named, others) = all.split_at(all.len().min(PROCESSES));
+    let of = |name: &str, count: u64, bytes: u64| {
+        format!("{name} {}, {}", format_share(count as f64 / requests), format_size(bytes))
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for process in named {
+        let name = if process.name.is_empty() { "(no name)" } else { &process.name };
+        parts.push(of(&printable(name), process.count, process.bytes));
+    }
+    if !others.is_empty() {
+        let (count, bytes) = others
+            .iter()
+            .fold((0, 0), |(count, bytes), process| (count + process.count, bytes + process.bytes));
+        parts.push(of(&format!("{} more", others.len()), count, bytes));
+    }
+    parts.join("; ")
 }
 
 /// Why nobody knows how many were in flight.
@@ -565,6 +581,41 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+
+    #[test]
+    fn processes_are_told_by_what_they_caused() {
+        let class = CaptureClass { class: "read".into(), count: 1000, ..CaptureClass::default() };
+        let of = |(name, count, bytes): (&str, u64, u64)| CaptureProcess {
+            name: name.into(),
+            count,
+            bytes,
+            ..CaptureProcess::default()
+        };
+        // As they are in a record: most bytes first.
+        let all = [
+            ("backup", 100, 100 << 20),
+            ("copy", 20, 20 << 20),
+            ("a", 10, 3 << 20),
+            ("b", 10, 3 << 20),
+            ("c", 10, 3 << 20),
+            ("d", 10, 2 << 20),
+            ("logger", 800, 400 << 10),
+            ("e", 40, 20 << 10),
+        ];
+        let mut capture = CaptureRecord {
+            classes: vec![class],
+            processes: all.into_iter().map(of).collect(),
+            ..CaptureRecord::default()
+        };
+        assert_eq!(
+            processes(&capture),
+            "logger 80 %, 400 KiB; backup 10 %, 100 MiB; copy 2.0 %, 20 MiB; e 4.0 %, 20 KiB; a 1.0 %, 3 MiB; 3 more 3.0 %, 8 MiB"
+        );
+        capture.processes.truncate(2);
+        assert_eq!(processes(&capture), "backup 10 %, 100 MiB; copy 2.0 %, 20 MiB");
+        capture.processes.clear();
+        assert_eq!(processes(&capture), "");
     }
 
     #[test]
