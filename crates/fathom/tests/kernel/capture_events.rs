@@ -19,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
     let with = |tool| [FathomBinary, LoopDevices, Tool(tool)];
     vec![
         kernel_test("capture_of_a_partition", &with("sfdisk"), partition),
+        kernel_test("capture_has_the_sectors_that_are_counted", &with("sfdisk"), sectors_counted),
         kernel_test("capture_tells_what_was_lost", &[FathomBinary, Capability::Zram], lost),
         kernel_test("capture_counts_merges", &needs, merged),
         kernel_test("capture_counts_every_step", &with("sfdisk"), every_step),
@@ -70,6 +71,52 @@ fn partition() {
         assert_eq!(capture["size_bytes"], 16 * MIB, "{capture}");
         let end = capture["places"]["end_byte"].as_u64().unwrap();
         assert!((4096 * own..=16 * MIB).contains(&end), "{end}");
+    }
+}
+
+/// Of a partition, and of the disk that it is on, as many sectors as the kernel counts, whichever of its partitions they go to.
+fn sectors_counted() {
+    let (sandbox, device) = (Sandbox::new(), partitioned());
+    let (first, second) = (device.partition(1), device.partition(2));
+    let writes = |path: &Path, size: &str, count: u32| {
+        format!("dd if=/dev/zero of={} bs={size} count={count} oflag=direct status=none", p(path))
+    };
+    let script = [
+        reads(&first, 100),
+        writes(&first, "64k", 30),
+        // Larger than a request may be.
+        writes(&first, "4M", 2),
+        writes(&second, "16k", 50),
+        reads(&second, 10),
+    ]
+    .join("; ");
+    let counted = |path: &Path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let text = fs::read_to_string(format!("/sys/class/block/{name}/stat")).unwrap();
+        let all: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        [all[2], all[6]]
+    };
+    for (path, least) in [(first.as_path(), 800), (device.path(), 880)] {
+        let mut seen = Vec::new();
+        // udev and the like may look at it before and after.
+        let is_same = |attempt: usize| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let trace = sandbox.dir().join(format!("{name}-{attempt}"));
+            let before = counted(path);
+            let done = during(&sandbox, path, &trace, &script);
+            assert!(done.code <= 1, "{done:?}");
+            let after = counted(path);
+            let capture = &done.result()["capture"];
+            let told = ["read", "write"].map(|word| {
+                let classes = capture["classes"].as_array().unwrap();
+                let class = classes.iter().find(|class| class["class"] == word).unwrap();
+                class["bytes"].as_u64().unwrap() / 512
+            });
+            let by_kernel = [after[0] - before[0], after[1] - before[1]];
+            seen.push((told, by_kernel));
+            told == by_kernel && told[0] >= least
+        };
+        assert!((0..5).any(is_same), "{}: {seen:?}", path.display());
     }
 }
 
