@@ -67,6 +67,23 @@ pub fn scan(root: &SysRoot, wanted: &Wanted) -> Scan {
     scan
 }
 
+/// The other processes of the live machine that have a file open in a directory of this name, however it is reached. No file is asked
+/// what it is.
+#[must_use]
+pub fn inside(root: &SysRoot, directory: &str) -> Vec<Opener> {
+    let own = std::process::id();
+    let pids = root.names("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
+    let is_inside = |pid: u32| {
+        let fds = std::fs::read_dir(root.path(format!("proc/{pid}/fd")));
+        fds.into_iter().flatten().flatten().any(|link| {
+            let path = std::fs::read_link(link.path()).unwrap_or_default();
+            path.parent().is_some_and(|dir| dir.iter().any(|part| part == directory))
+        })
+    };
+    let users = pids.filter(|pid| *pid != own && is_inside(*pid));
+    users.map(|pid| Opener { pid, command: command(root, pid) }).collect()
+}
+
 /// The block devices of the live machine that any other process has open, by nodes below `/dev`. What else is open is not
 /// asked what it is: a file on a server that is gone would never answer.
 #[must_use]

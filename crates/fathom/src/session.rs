@@ -496,6 +496,7 @@ fn begin(
 }
 
 /// What was done about what killed runs left.
+#[derive(Default)]
 pub struct PutInOrder {
     /// About settings and whatever else they had changed.
     pub changes: Vec<restore::Report>,
@@ -545,12 +546,13 @@ pub fn end_programs_of_the_dead(root: &SysRoot, output: Output) -> (Vec<String>,
     (ended, still)
 }
 
-/// Removes trace instances of killed captures and watches, and says which, and which are still there.
+/// Removes trace instances that captures and watches have left, and says which, and which are still there.
 pub fn remove_traces_of_the_dead(root: &SysRoot, output: Output) -> (Vec<String>, Vec<String>) {
     let removed = traces::remove_those_of_the_dead(root).into_iter();
     let removed: Vec<String> = removed.map(|left| format!("removed: {left}")).collect();
     let still = traces::left_by_the_dead(root).into_iter().map(|left| {
-        format!("still there: {left}; somebody reads it: end that program, then: fathom restore")
+        let users = left.users(root);
+        format!("still there: {left}; open in {users}: end that program, then: fathom restore")
     });
     let still: Vec<String> = still.collect();
     removed.iter().chain(&still).for_each(|text| output.note(text));

@@ -222,6 +222,12 @@ impl Capture {
         Ok(())
     }
 
+    /// Ends it; the name of its trace instance when that is still there because somebody has it open.
+    #[must_use]
+    pub fn close(self) -> Option<String> {
+        self.recorder.close()
+    }
+
     fn look(&mut self) {
         let Self { processors, recorder, root, .. } = self;
         processors.look(root, |cpu| recorder.follow(cpu));

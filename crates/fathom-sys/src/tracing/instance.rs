@@ -98,6 +98,13 @@ impl Instance {
         Ok(made)
     }
 
+    /// Removes it; its name when somebody has it open, so that it stays.
+    pub(super) fn close(self) -> Option<String> {
+        let Self { rings, home, .. } = self;
+        drop(rings);
+        home.close()
+    }
+
     /// Switches it on or off.
     pub(super) fn record(&mut self, is_on: bool) -> io::Result<()> {
         self.home.write(SWITCH, if is_on { "1" } else { "0" })?;
@@ -263,6 +270,12 @@ impl Home {
                 .map_err(OpenError::at("starting the process that removes a trace instance"))?,
         );
         Ok(home)
+    }
+
+    fn close(mut self) -> Option<String> {
+        self.guardian = None;
+        let is_gone = guardian::remove(self.instances.as_fd(), &self.name, &self.switch, 1);
+        (!is_gone).then(|| self.name.to_string_lossy().into_owned())
     }
 
     fn open(&self, below: &str, flags: OFlags) -> io::Result<OwnedFd> {

@@ -3,6 +3,7 @@
 
 use super::guardian;
 use super::instance::SWITCH;
+use crate::openers;
 use crate::process::{self, Life, ProcessIdentity};
 use crate::sysroot::SysRoot;
 use crate::tracefs::Tracefs;
@@ -72,17 +73,35 @@ fn namespace(text: &str) -> u64 {
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// An instance that a killed process has left, in which events may still be recorded.
+/// An instance that a process has left: one that was killed, so that events may still be recorded in it, or one that could not remove it
+/// when it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
     name: String,
-    /// The process that was killed.
+    /// The process that has ended.
     pub owner: u32,
+}
+
+impl Left {
+    /// Who has it open, so that it cannot be removed.
+    #[must_use]
+    pub fn users(&self, root: &SysRoot) -> String {
+        users(root, &self.name)
+    }
+}
+
+/// Who has an instance open, in words, such as `cat (process 123)`.
+#[must_use]
+pub fn users(root: &SysRoot, name: &str) -> String {
+    let found = openers::inside(root, name);
+    let words = found.iter().map(|user| format!("{} (process {})", user.command, user.pid));
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { "somebody".to_owned() } else { words.join(", ") }
 }
 
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "trace instance {} of fathom {}, which was killed", self.name, self.owner)
+        write!(f, "trace instance {} of fathom {}, which has ended", self.name, self.owner)
     }
 }
 
@@ -161,7 +180,7 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|left| left.name.as_str()).collect();
         assert_eq!(names, [dead.name(0), dead.name(1)]);
         let text =
-            format!("trace instance {} of fathom {}, which was killed", dead.name(0), own.pid);
+            format!("trace instance {} of fathom {}, which has ended", dead.name(0), own.pid);
         assert_eq!(found[0].to_string(), text);
     }
 }

@@ -161,6 +161,15 @@ impl Recorder {
         }
     }
 
+    /// Removes what was made; the name of a trace instance that somebody has open, so that it stays.
+    #[must_use]
+    pub fn close(self) -> Option<String> {
+        match self.source {
+            Source::Instance(instance) => instance.close(),
+            Source::Rings(_) => None,
+        }
+    }
+
     /// Waits at most for `time`, or until `beside` can be read. True when there is much to take, or may be.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use crate::args::{Common, Restore};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, PutInOrder};
-use fathom_guard::{MeasuringLock, leftovers};
+use fathom_guard::{LockError, MeasuringLock, leftovers};
 use fathom_lab::restore::{self, ChangedSetting, Outcome, Report};
 use fathom_sys::program_marks;
 use fathom_sys::sysroot::SysRoot;
@@ -22,19 +22,30 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     if args.list {
         return list(output, &root, &state_dir);
     }
-    let _lock = MeasuringLock::acquire(&root)
-        .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
+    // No measurement uses these: nobody who measures is waited for.
     let (ended, still) = session::end_programs_of_the_dead(&root, output);
     let (traces_removed, traces_still) = session::remove_traces_of_the_dead(&root, output);
-    session::tell_of_the_gone(&root, &state_dir, output);
-    let done = session::restore_left_behind(&root, &state_dir, args.force, output);
-    session::forget_the_removed(&root, &state_dir, output);
+    let was_there = [&ended, &still, &traces_removed, &traces_still].iter().any(|l| !l.is_empty());
+    let lock = MeasuringLock::acquire(&root);
+    let done = match &lock {
+        Ok(_) => put_in_order(&root, &state_dir, args.force, output),
+        Err(LockError::Held { .. }) if was_there && has_no_more(&root, &state_dir) => {
+            PutInOrder::default()
+        }
+        Err(error) => {
+            return Err(CommandError::report_as(output, error, Exit::of_lock(error)));
+        }
+    };
     let mut text: String = done.changes.iter().map(|report| format!("{report}\n")).collect();
     let summary = restore::summary(&done.changes);
     text += &format!("{}{}.\n", summary[..1].to_uppercase(), &summary[1..]);
-    for (left, what) in [(&ended, "programs"), (&traces_removed, "trace instances")] {
+    let left = [
+        (&ended, "programs that killed commands"),
+        (&traces_removed, "trace instances that commands"),
+    ];
+    for (left, what) in left {
         if !left.is_empty() {
-            let _ = writeln!(text, "Of {what} that killed commands had left, {} went.", left.len());
+            let _ = writeln!(text, "Of {what} had left, {} went.", left.len());
         }
     }
     match done.files.iter().filter(|report| exit_of_file(report) != Exit::Done).count() {
@@ -69,6 +80,22 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     Ok(exit)
 }
 
+/// What only one may do at a time.
+fn put_in_order(root: &SysRoot, state_dir: &Path, force: bool, output: Output) -> PutInOrder {
+    session::tell_of_the_gone(root, state_dir, output);
+    let done = session::restore_left_behind(root, state_dir, force, output);
+    session::forget_the_removed(root, state_dir, output);
+    done
+}
+
+/// No run has left a setting or a file, but for what one that goes on has changed.
+fn has_no_more(root: &SysRoot, state_dir: &Path) -> bool {
+    let changes = restore::pending(root, state_dir);
+    let files = leftovers::pending(root, state_dir);
+    changes.is_ok_and(|all| all.iter().all(|change| change.is_running))
+        && files.is_ok_and(|all| all.is_empty())
+}
+
 /// What is still to be put back.
 fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
     let pending = restore::pending(root, state_dir)
@@ -93,7 +120,7 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
     files.iter().for_each(|path| text += &format!("{path}  test files, left behind\n"));
     let traces: Vec<String> =
         traces::left_by_the_dead(root).iter().map(ToString::to_string).collect();
-    traces.iter().for_each(|left| text += &format!("still records: {left}\n"));
+    traces.iter().for_each(|left| text += &format!("still there: {left}\n"));
     if [left.len(), traces.len(), files.len(), pending.len()] == [0; 4] {
         text += "Nothing is left changed.\n";
     }

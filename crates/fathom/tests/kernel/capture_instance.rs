@@ -3,6 +3,7 @@
 
 use crate::capture::reads_of;
 use crate::cli::{Kept, Running, Sandbox, p, wait_until};
+use fathom_guard::MeasuringLock;
 use fathom_observe::trace::event::{Action, Class, Event};
 use fathom_observe::trace::open::Source;
 use fathom_sys::family;
@@ -41,6 +42,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("capture_says_who_meddled", &needs, says_who_meddled),
         kernel_test("watch_goes_on_when_tracing_is_off", &needs, watches_on),
         kernel_test("capture_leaves_no_instance", &needs, leaves_nothing),
+        kernel_test("capture_says_what_stays_of_it", &needs, says_what_stays),
         kernel_test(
             "capture_removes_instances_of_the_dead_alone",
             &needs,
@@ -318,6 +320,44 @@ fn says_who_meddled() {
     }
 }
 
+/// What somebody has open cannot be removed: who that is, and what helps, is said, and nothing of a fathom that was killed.
+fn says_what_stays() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let instances = Instances::new();
+    let trace = sandbox.dir().join("t");
+    let words = ["--json", "capture", p(device.path()), "--time=10m", "-o", p(&trace)];
+    let mut command = sandbox.command(&words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = Running::of(command.spawn().unwrap());
+    let pid = running.pid();
+    wait_until("it records", || instances.records(pid));
+    let [name] = &instances.of(pid)[..] else { panic!("no instance") };
+    let pipe = fs::File::open(instances.path(name).join("trace_pipe")).unwrap();
+    // Nobody else has it open then.
+    let mut reader = Kept(Command::new("sleep").arg("1000").stdin(pipe).spawn().unwrap());
+    let user = format!("open in sleep (process {})", reader.0.id());
+    wait_until("it is another program", || {
+        fs::read_to_string(format!("/proc/{}/comm", reader.0.id())).is_ok_and(|n| n == "sleep\n")
+    });
+    running.signal("TERM");
+    let done = running.finish();
+    let found = done.finding("capture-instance-left");
+    assert_eq!(found["severity"], "note", "{found}");
+    let said = found.to_string();
+    assert!([name, &user, "fathom restore"].iter().all(|part| said.contains(*part)), "{said}");
+    assert_eq!(fs::read_to_string(instances.path(name).join("tracing_on")).unwrap().trim(), "0");
+    let what = format!("trace instance {name} of fathom {pid}, which has ended");
+    let still = sandbox.run(&["restore"]);
+    assert_eq!(still.code, 5, "{still:?}");
+    assert!(still.stderr.contains(&format!("still there: {what}; {user}: end that")), "{still:?}");
+    reader.kill();
+    let gone = sandbox.run(&["restore"]);
+    // Others may be faster.
+    assert!(gone.code == 0 && !gone.stderr.contains("still there"), "{gone:?}");
+    assert_eq!(instances.of(pid), Vec::<String>::new());
+}
+
 /// The columns of an interval whose tracing was switched off are missing; the next has its own.
 fn watches_on() {
     let sandbox = Sandbox::new();
@@ -377,8 +417,8 @@ fn removes_those_of_the_dead() {
     let others = [alive, format!("fathom-of-others-{}", own.pid), format!("x{}", own.pid)];
     let others = others.map(|name| Foreign::new(&instances, name));
     // Others may be faster.
-    let is_told = |attempt: usize, is_by_capture: bool| {
-        let trace = |name: &str| sandbox.dir().join(format!("{name}{attempt}{is_by_capture}"));
+    let is_told = |attempt: usize, way: &str| {
+        let trace = |name: &str| sandbox.dir().join(format!("{name}-{attempt}-{way}"));
         let mut killed = recording(&sandbox, &instances, &device, &trace("killed"));
         let pid = killed.0.id();
         let children = family::children(&root, pid);
@@ -391,18 +431,24 @@ fn removes_those_of_the_dead() {
         let listed = sandbox.json(&["restore", "--list"], &[0]).result();
         let next = trace("next");
         let next = ["capture", p(device.path()), "--time=50ms", "-o", p(&next)];
-        let words = if is_by_capture { &next[..] } else { &["restore"] };
+        let words = if way == "capture" { &next[..] } else { &["restore"] };
+        let lock = (way == "measured").then(|| MeasuringLock::acquire(&root).unwrap());
         let done = sandbox.run(words);
-        assert!(done.code <= 1, "{done:?}");
+        drop(lock);
         assert_eq!(instances.of(pid), Vec::<String>::new());
         assert!(others.iter().all(Foreign::is_there));
         let [name] = &name[..] else { return false };
-        let text = format!("trace instance {name} of fathom {pid}, which was killed");
-        listed["traces"].to_string().contains(&text)
-            && done.stderr.contains(&format!("removed: {text}"))
+        let text = format!("trace instance {name} of fathom {pid}, which has ended");
+        let is_told = listed["traces"].to_string().contains(&text)
+            && done.stderr.contains(&format!("removed: {text}"));
+        // Who measures is waited for only where something else is to be put back, or nothing was to be removed any more.
+        assert!(done.code <= 1 || way == "measured" && !is_told, "{done:?}");
+        is_told
     };
-    let is_ever_told = |is_by_capture| (0..5).any(|attempt| is_told(attempt, is_by_capture));
-    assert!(is_ever_told(true) && is_ever_told(false), "what was removed was never named");
+    for way in ["capture", "restore", "measured"] {
+        let is_ever_told = (0..5).any(|attempt| is_told(attempt, way));
+        assert!(is_ever_told, "{way}: what was removed was never named");
+    }
 }
 
 /// In a container that was killed as a whole nobody was left to remove it: whoever sees that it has gone does.

@@ -3,6 +3,7 @@
 use super::device::{Device, Now};
 use super::sink::{self, Full, Pieces, Room, Sink};
 use super::{TIME_NS, Taken, trace_error};
+use crate::commands::reading::Reading;
 use crate::commands::{CommandError, standing};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -17,7 +18,7 @@ use fathom_observe::trace::open::Source;
 use fathom_sys::child::{self, Ended, Output as ProgramOutput, Program};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::tracing::Meddling;
+use fathom_sys::tracing::{self, Meddling};
 use fathom_sys::{clock, program_marks, threads};
 use std::ffi::OsString;
 use std::fs::File;
@@ -59,6 +60,8 @@ struct Over {
     late: u64,
     /// What somebody else did to what is recorded.
     meddling: Option<Meddling>,
+    /// Its trace instance, where somebody has it open.
+    left: Option<String>,
     /// What became of the device.
     device: Now,
     /// Why the trace could not be written any more.
@@ -137,10 +140,11 @@ pub fn take(
         }
         Err(Failed::Io(error)) => return Err(internal(&error)),
     };
-    let mut taken = characterise(output, wish, &over)?;
+    let mut taken = characterise(output, stop, wish, &over)?;
     taken.record.stacks = standing::again(wish.root, stacks);
     taken.findings.extend(without_instance.map(|why| by_perf_rings(&why)));
     taken.findings.extend(over.meddling.map(meddled));
+    taken.findings.extend(over.left.map(|name| left(wish.root, &name)));
     Ok(taken)
 }
 
@@ -227,6 +231,7 @@ fn record(
         rounds: done,
         late: capture.late(),
         meddling: capture.meddling(),
+        left: capture.close(),
         device: presence.now,
         broken,
     })
@@ -368,10 +373,24 @@ fn lies_on(wish: &Wish<'_>) -> bool {
         .any(|node| node.devno.as_ref().is_some_and(|number| own.contains(number)))
 }
 
-fn characterise(output: Output, wish: &Wish<'_>, over: &Over) -> Result<Taken, CommandError> {
+fn characterise(
+    output: Output,
+    stop: &StopFlag,
+    wish: &Wish<'_>,
+    over: &Over,
+) -> Result<Taken, CommandError> {
     let failed = |error| trace_error(output, &wish.file, &error);
     let mut source = Source::open(&wish.file).map_err(failed)?;
-    let mut record = source.characterise(&|| true).map_err(failed)?;
+    let so_far = source.so_far().clone();
+    let reading = Reading::new(output, stop, &wish.file, 1);
+    let told = || {
+        reading.tell(&so_far);
+        // What ended the capture asks for what it has captured.
+        true
+    };
+    let record = source.characterise(&told);
+    drop(reading);
+    let mut record = record.map_err(failed)?;
     record.window_ns = record.window_ns.max(over.window_ns);
     record.source = "kernel".to_owned();
     record.file = Some(wish.file.display().to_string());
@@ -433,6 +452,16 @@ fn meddled(by: Meddling) -> Finding {
         "capture again, and leave trace instances alone whose names begin with fathom- (scripts that walk /sys/kernel/tracing/instances, \
          trace-cmd reset -a)",
     )
+}
+
+/// It cannot be removed as long as somebody has files of it open.
+fn left(root: &SysRoot, name: &str) -> Finding {
+    let users = tracing::left::users(root, name);
+    let text = format!(
+        "the capture's trace instance {name} is still there, because it is open in {users}: it records nothing any more, and keeps its memory"
+    );
+    Finding::new("capture-instance-left", Severity::Note, text)
+        .advise("end that program, then: fathom restore")
 }
 
 /// The other way is taken where it has to be.
