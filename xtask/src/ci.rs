@@ -7,7 +7,8 @@ use std::time::Instant;
 pub const HELP: &str = "\
 cargo xtask ci [--install]
 
-runs tidy, the format check, clippy, all tests, and builds the static binary and starts it in an empty directory
+runs tidy, the format check, clippy, all tests, and builds the static binary and starts it in an empty directory; the tests in
+guests run that one
 
   --install   as for 'cargo xtask test'
 
@@ -30,7 +31,8 @@ pub fn run(args: &[String]) -> Outcome {
     let mut failed = checked?;
     let builds = start.elapsed();
     let tiers = test::all_tiers();
-    let options = Options { install: flags.has("--install"), tiers, soak: false };
+    let install = flags.has("--install");
+    let options = Options { install, tiers, soak: false, shipped: shipped.as_ref().ok().cloned() };
     let mut report: Report = test::run_tiers(&options)?;
     println!("\n== dist");
     match shipped.and_then(|shipped| dist::prove(&shipped)) {

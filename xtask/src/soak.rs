@@ -25,7 +25,7 @@ pub fn run(args: &[String]) -> Outcome {
     let flags = Flags::parse(args, &["--install"], &[])?;
     let start = Instant::now();
     let tiers = test::all_tiers();
-    let options = Options { install: flags.has("--install"), tiers, soak: true };
+    let options = Options { install: flags.has("--install"), tiers, soak: true, shipped: None };
     let report: Report = test::run_tiers(&options)?;
     let path = workspace::root().join("docs/soak.md");
     let facts = Facts::of_now(start.elapsed());

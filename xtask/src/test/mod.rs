@@ -7,7 +7,7 @@ mod tally;
 use crate::process::{self, in_words};
 use crate::{Outcome, flags::Flags};
 use programs::{Built, Program};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 pub use tally::Tally;
@@ -71,6 +71,9 @@ pub struct Options {
     pub tiers: Vec<Tier>,
     /// Full counts instead of samples.
     pub soak: bool,
+    /// The shipped binary, which guests then run instead of the one with the tests: it is the one that people get, and an emulated
+    /// processor takes less time for it.
+    pub shipped: Option<PathBuf>,
 }
 
 /// The results of all tiers that ran.
@@ -92,7 +95,7 @@ pub struct Report {
 pub fn run(args: &[String]) -> Outcome {
     let flags = Flags::parse(args, &["--install"], &["--tier"])?;
     let tiers = parse_tiers(&flags.values("--tier"))?;
-    let options = Options { install: flags.has("--install"), tiers, soak: false };
+    let options = Options { install: flags.has("--install"), tiers, soak: false, shipped: None };
     let report = run_tiers(&options)?;
     report.print();
     Ok(report.is_success())
@@ -274,7 +277,7 @@ fn run_program(
     };
     command.args(args);
     command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
-    if let Some(fathom) = &built.fathom {
+    if let Some(fathom) = fathom_for(program.tier, built, options) {
         command.env("FATHOM_BIN", fathom);
     }
     if packages::python_path().is_dir() {
@@ -288,6 +291,12 @@ fn run_program(
         Ok(finished) => reader.finish(&program.label(), &finished, program.tier != Tier::Pure),
         Err(error) => Tally::of_failure(format!("{}: {error}", program.label())),
     }
+}
+
+/// The binary that tests of a tier run.
+fn fathom_for<'b>(tier: Tier, built: &'b Built, options: &'b Options) -> Option<&'b Path> {
+    let shipped = options.shipped.as_deref().filter(|_| tier == Tier::Guest);
+    shipped.or(built.fathom.as_deref())
 }
 
 /// Lists what dead tests left behind and removes it.
@@ -432,7 +441,8 @@ esac
         let (crate_name, target) = ("fathom-guard".to_owned(), "kernel".to_owned());
         let program =
             Program { tier: Tier::Kernel, crate_name, target, path, directory: directory.clone() };
-        let options = Options { install: false, tiers: vec![Tier::Kernel], soak: false };
+        let options =
+            Options { install: false, tiers: vec![Tier::Kernel], soak: false, shipped: None };
         let built = Built { programs: vec![program.clone()], ..Built::default() };
         let mut tally = run_program(&program, &built, &options, How::Plain, &[]);
         assert_eq!((tally.passed, tally.failed), (8, 2));
@@ -446,6 +456,20 @@ esac
         (0..=AGAIN_MAX).for_each(|_| much.add(Tally::of_failure("guard::noisy".to_owned())));
         run_again(Tier::Kernel, &mut much, &built, &options);
         assert_eq!(much.failed, 6);
+    }
+
+    #[test]
+    fn guests_run_what_is_shipped_where_that_was_built() {
+        let built = Built { fathom: Some(PathBuf::from("debug")), ..Built::default() };
+        let shipped = Some(PathBuf::from("dist"));
+        let with = Options { install: false, tiers: all_tiers(), soak: false, shipped };
+        let without = Options { shipped: None, ..with.clone() };
+        let of = |options: &Options| {
+            Tier::ALL.map(|tier| fathom_for(tier, &built, options).map(Path::to_path_buf))
+        };
+        let names = |names: [&str; 3]| names.map(|name| Some(PathBuf::from(name)));
+        assert_eq!(of(&with), names(["debug", "debug", "dist"]));
+        assert_eq!(of(&without), names(["debug", "debug", "debug"]));
     }
 
     #[test]
