@@ -258,11 +258,13 @@ impl Shelf {
     /// say what it tells. What was never finished is not there.
     #[must_use]
     pub fn unread(&self) -> Vec<(PathBuf, io::Error)> {
+        let not_open = |file: PathBuf| {
+            let error = File::open(&file).err().filter(is_there)?;
+            Some((file, error))
+        };
+        let damaged = |dir: &Path| Some((dir.join(HEAD), head_in(dir).err()?));
         let first_of = |dir: PathBuf| match paths_in(&dir) {
-            Ok(files) => files.into_iter().find_map(|file| {
-                let error = File::open(&file).err().filter(is_there)?;
-                Some((file, error))
-            }),
+            Ok(files) => files.into_iter().find_map(not_open).or_else(|| damaged(&dir)),
             Err(error) => is_there(&error).then_some((dir, error)),
         };
         match paths_in(&self.0) {
@@ -274,8 +276,8 @@ impl Shelf {
 
     fn all(&self) -> Vec<Volume> {
         let volume = |dir: PathBuf| {
-            let head: Head = json::from_str(&fs::read_to_string(dir.join(HEAD)).ok()?).ok()?;
-            (head.version == VERSION).then_some(Volume { dir, head })
+            let head = head_in(&dir).ok().flatten()?;
+            Some(Volume { dir, head })
         };
         paths_in(&self.0).unwrap_or_default().into_iter().filter_map(volume).collect()
     }
@@ -305,6 +307,27 @@ impl Shelf {
 /// What a directory holds; it is closed again before any of that is opened.
 fn paths_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path())).collect()
+}
+
+/// The head of a volume; none where it was never finished, as when the machine stopped then.
+///
+/// # Errors
+/// `InvalidData` for one that is damaged, or of another version of fathom; those of reading it.
+fn head_in(dir: &Path) -> io::Result<Option<Head>> {
+    let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+    let text = match fs::read_to_string(dir.join(HEAD)) {
+        Ok(text) => text,
+        Err(error) if is_there(&error) => return Err(error),
+        Err(_) => return Ok(None),
+    };
+    match json::from_str::<Head>(&text) {
+        Ok(head) if head.version == VERSION => Ok(Some(head)),
+        Ok(head) => {
+            Err(wrong(format!("is of form {}, and this fathom knows {VERSION}", head.version)))
+        }
+        Err(error) if error.is_eof() => Ok(None),
+        Err(error) => Err(wrong(format!("is damaged: {error}"))),
+    }
 }
 
 /// Whether an error of opening leaves open that there is something.
@@ -495,6 +518,30 @@ mod tests {
         assert_eq!(shelf.all().len(), 1, "that one never had the file");
         fs::write(&head_file, text).unwrap();
         assert_eq!(shelf.forget_removed(&root).0, std::slice::from_ref(&file));
+        assert!(shelf.all().is_empty());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// What was never finished is not there; what was and cannot be understood is told.
+    #[test]
+    fn a_damaged_head_is_not_unknown() {
+        let (dir, _, shelf) = shelf_about_a_file("damaged");
+        let head_file = shelf.all().pop().unwrap().dir.join(HEAD);
+        let text = fs::read_to_string(&head_file).unwrap();
+        let said = |text: &[u8]| {
+            fs::write(&head_file, text).unwrap();
+            shelf.unread().pop().map(|(path, error)| {
+                assert_eq!(path, head_file);
+                error.to_string()
+            })
+        };
+        assert_eq!(said(text.as_bytes()), None);
+        assert_eq!((said(b""), said(&text.as_bytes()[..text.len() / 2])), (None, None));
+        let bent = text.replacen(':', ";", 1);
+        assert!(said(bent.as_bytes()).is_some_and(|why| why.starts_with("is damaged: ")));
+        assert!(said(&[0xff; 9]).is_some());
+        let later = text.replacen("\"version\":1", "\"version\":77", 1);
+        assert!(said(later.as_bytes()).is_some_and(|why| why.contains("is of form 77")));
         assert!(shelf.all().is_empty());
         fs::remove_dir_all(&dir).unwrap();
     }

@@ -6,7 +6,7 @@
 //! that is device, processor, number, seconds, process, action, letters, and what belongs to the action. Lines of other devices
 //! than the first one, and those about plugs, timers and messages, are passed over; so is the summary at the end.
 
-use super::event::{Action, Event, Names, Others};
+use super::event::{Action, Event, Names, Others, TIME_NS_MAX};
 use super::file::TraceError;
 use std::io::BufRead;
 
@@ -211,7 +211,8 @@ fn parse_time(text: &str) -> Option<u64> {
         return None;
     }
     let ns = places.parse::<u64>().ok()? * 10u64.pow(9 - places.len() as u32);
-    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)
+    let time_ns = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)?;
+    (time_ns <= TIME_NS_MAX).then_some(time_ns)
 }
 
 #[cfg(test)]
@@ -271,5 +272,14 @@ Total (8,0):
         }
         let long = "8,0 ".repeat(100_000);
         assert!(Text::new(long.as_bytes()).take(1000).count() < 1000);
+    }
+
+    #[test]
+    fn times_are_those_of_machines() {
+        assert_eq!(parse_time("1.5"), Some(1_500_000_000));
+        assert_eq!(parse_time("9223372036.854775807"), Some(TIME_NS_MAX));
+        for text in ["9223372036.854775808", "18446744073.0", "1.", "1.0000000001", "-1.0"] {
+            assert_eq!(parse_time(text), None, "{text}");
+        }
     }
 }

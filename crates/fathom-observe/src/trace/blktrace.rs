@@ -3,7 +3,7 @@
 //! A record is 48 bytes in the byte order of the machine that wrote it, and what belongs to it: magic with version 7, its number, time,
 //! sector, bytes, action (category << 16 | what), process, device, processor, error, length of what follows.
 
-use super::event::{Action, Class, Event, Flags, Names, Others, SECTOR_BYTES};
+use super::event::{Action, Class, Event, Flags, Names, Others, SECTOR_BYTES, TIME_NS_MAX};
 use super::file::TraceError;
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -296,6 +296,9 @@ fn read_one(input: &mut impl Read, at: u64) -> Result<Found, TraceError> {
     }
     let mut raw = Raw { is_little, head, data: Vec::new(), time_ns: 0, lost: 0 };
     raw.time_ns = raw.u64(8);
+    if raw.time_ns > TIME_NS_MAX {
+        return Err(TraceError::Damaged { at, what: "a record has a time that is none" });
+    }
     raw.data = vec![0; usize::from(raw.u16(46))];
     if fill(input, &mut raw.data)? < raw.data.len() {
         return Ok(Found::CutOff);

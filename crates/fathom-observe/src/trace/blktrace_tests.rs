@@ -145,6 +145,11 @@ fn what_is_cut_off_damaged_or_newer_is_told() {
     let merged = Merged::new(vec![&flipped[..]]).expect("begins well");
     let errors: Vec<_> = merged.filter_map(Result::err).collect();
     assert!(matches!(errors[..], [TraceError::Damaged { .. }]), "{errors:?}");
+    let mut never = whole.clone();
+    never[second + 15] = 0xff;
+    let merged = Merged::new(vec![&never[..]]).expect("begins well");
+    let errors: Vec<_> = merged.filter_map(Result::err).collect();
+    assert!(matches!(errors[..], [TraceError::Damaged { .. }]), "a time of 584 years: {errors:?}");
     let mut newer = whole;
     newer[0] = 8;
     assert!(is_one(&newer) && matches!(Merged::new(vec![&newer[..]]), Err(TraceError::Foreign(_))));

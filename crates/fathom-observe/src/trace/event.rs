@@ -5,6 +5,9 @@ use std::collections::HashMap;
 /// Bytes of a sector in traces, whatever the device's own are.
 pub const SECTOR_BYTES: u64 = 512;
 
+/// The latest time that is one: 292 years. What is later was never a time, and could not be reckoned with.
+pub(super) const TIME_NS_MAX: u64 = i64::MAX as u64;
+
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {

@@ -484,10 +484,10 @@ mod tests {
     fn how_much_of_it_was_read_is_seen_from_elsewhere() {
         let place = tempfile::tempdir().expect("a directory");
         let path = place.path().join("all.txt");
-        let line = "8,0 1 1 0.000001000 9 Q R 8 + 8 [dd]\n";
-        std::fs::write(&path, line.repeat(20_000)).expect("written");
+        let one = "8,0 1 1 0.000001000 9 Q R 8 + 8 [dd]\n8,0 1 1 0.000001500 9 C R 8 + 8 [0]\n";
+        std::fs::write(&path, one.repeat(10_000)).expect("written");
         let mut source = Source::open(&path).expect("a trace");
-        let (so_far, all) = (source.so_far().clone(), 20_000 * line.len() as u64);
+        let (so_far, all) = (source.so_far().clone(), 10_000 * one.len() as u64);
         assert_eq!(so_far.bytes(), (0, all));
         source.next_event().expect("readable").expect("an event");
         let (some, _) = so_far.bytes();

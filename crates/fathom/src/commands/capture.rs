@@ -232,14 +232,15 @@ fn from_file(
     let record = source.characterise(&|| reading.goes_on(&so_far));
     drop(reading);
     let mut record = record.map_err(|e| failed(&e))?;
+    if stop.is_set() {
+        // A part of it is another trace.
+        let text =
+            format!("{}: ended before all of it was read; nothing was stored", path.display());
+        return Err(CommandError::report_as(output, &text, Exit::Interrupted));
+    }
     record.file = Some(path.display().to_string());
-    Ok(Taken {
-        record,
-        started_unix_ns,
-        findings: Vec::new(),
-        command_failed: false,
-        was_cut: stop.is_set(),
-    })
+    let (findings, command_failed, was_cut) = (Vec::new(), false, false);
+    Ok(Taken { record, started_unix_ns, findings, command_failed, was_cut })
 }
 
 /// A trace that cannot be read.

@@ -12,6 +12,7 @@ use fathom_testkit::harness::Judged;
 use fathom_testkit::{ControlGroup, FsKind, Mount, Trial, Zram, fathom_binary, kernel_test};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 pub fn trials() -> Vec<Trial> {
     const NEEDS: &[Capability] = &[FathomBinary, HasZram, MountNamespaces, Tool("unshare")];
@@ -167,6 +168,22 @@ impl Container<'_> {
         fs::remove_file(list).unwrap();
         let killed = self.run(&format!("kill:{number}"));
         assert_eq!(killed.code, 137, "{killed:?}");
+        until_nobody_has("/srv", self.target);
+    }
+}
+
+/// Processes that were killed are gone a moment later, and with the last one its mounts: until then nobody can know that they go.
+fn until_nobody_has(dir: &str, target: &Path) {
+    let end = format!(" {dir} ");
+    let has_it = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let mut mounts = processes.map(|process| process.path().join("mountinfo"));
+        mounts.any(|file| fs::read_to_string(file).is_ok_and(|text| text.contains(&end)))
+    };
+    let since = Instant::now();
+    while has_it() {
+        assert!(since.elapsed() < Duration::from_secs(20), "{} stays at {dir}", target.display());
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -39,6 +39,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("replay_without_io_uring", &without, without_ring),
         kernel_test("replay_compares_what_was_issued", &needs, what_was_issued),
         kernel_test("replay_is_stopped_and_leaves_nothing", &[FathomBinary], stopped),
+        kernel_test("capture_of_a_part_of_a_trace_is_none", &[FathomBinary], part_of_a_trace),
         kernel_test("replay_on_a_failing_target", &needs, failing),
         kernel_test("replay_needs_no_memory_for_a_long_trace", &tmpfs, long_trace),
     ]
@@ -425,6 +426,20 @@ fn without_ring() {
     let done = forbidden(&[p(&file), "--size=1M", "--buffered", "--speed=max"]);
     assert_eq!(done.finding("replay-engine")["severity"], "doubtful");
     sandbox.json(&["replay", p(&trace), p(device.path()), &id], &[0, 1]).has_not("replay-engine");
+}
+
+/// Figures of a part of a trace would look like those of the whole.
+fn part_of_a_trace() {
+    let sandbox = Sandbox::new();
+    let trace = trace(&sandbox, "t", &reads(400_000, 1000));
+    let (from, twin) = (format!("--from={}", p(&trace)), sandbox.dir().join("twin.toml"));
+    let workload = format!("--workload={}", p(&twin));
+    let reading = sandbox.start(&["--quiet", "capture", &from, &workload], "trace_progress", 1);
+    reading.signal("INT");
+    let done = reading.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    assert!(done.stderr.contains("ended before all of it was read"), "{done:?}");
+    assert!(!twin.exists() && !sandbox.db().exists(), "{done:?}");
 }
 
 fn stopped() {

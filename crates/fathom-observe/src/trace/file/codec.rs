@@ -1,6 +1,6 @@
 //! Events as bytes.
 
-use crate::trace::event::{Action, Class, Event, Flags};
+use crate::trace::event::{Action, Class, Event, Flags, TIME_NS_MAX};
 
 /// What the next event is told against.
 #[derive(Debug, Clone, Copy, Default)]
@@ -125,6 +125,9 @@ pub(super) fn decode(bytes: &mut Bytes<'_>, before: &mut Before) -> Option<Event
     let action = *Action::ALL.get(usize::from(first & 0x0f))?;
     let class = *Class::ALL.get(usize::from(first >> 4 & 7))?;
     let time_ns = before.time_ns.wrapping_add(bytes.signed()? as u64);
+    if time_ns > TIME_NS_MAX {
+        return None;
+    }
     let sector = before.end_sector.wrapping_add(bytes.signed()? as u64);
     let mut number = || u32::try_from(bytes.number()?).ok();
     let (sectors, cpu, process, name) = (number()?, number()?, number()?, number()?);
