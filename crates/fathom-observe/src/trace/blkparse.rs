@@ -6,7 +6,7 @@
 //! that is device, processor, number, seconds, process, action, letters, and what belongs to the action. Lines of other devices
 //! than the first one, and those about plugs, timers and messages, are passed over; so is the summary at the end.
 
-use super::event::{Action, Event, Names, Others, TIME_NS_MAX};
+use super::event::{Action, Event, Names, Others, TIME_NS_MAX, place};
 use super::file::TraceError;
 use std::io::BufRead;
 
@@ -167,7 +167,7 @@ fn parse(text: &str, device: &mut Option<String>, names: &mut Names) -> Line {
 fn fill(event: &mut Event, tail: &[&str], names: &mut Names) -> Option<()> {
     // A command of the driver has its bytes first: `36 (12 00 ..) [name]`.
     let first = tail.first().copied().unwrap_or_default();
-    let sector: Option<u64> = first.parse().ok();
+    let sector = first.parse().ok().and_then(place);
     let is_number = !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit());
     if sector.is_none() && is_number {
         return None;
@@ -258,10 +258,12 @@ Total (8,0):
     #[test]
     fn a_sector_that_is_too_large_is_none() {
         let line = |sector| format!("8,0 3 2 0.1 697 Q R {sector} + 8 [x]\n");
-        let lines = line("8") + &line("99999999999999999999");
+        let lines = ["8", "99999999999999999999", "18446744073709551615", "18446744073709551614"]
+            .map(line)
+            .concat();
         let mut text = Text::new(lines.as_bytes());
-        assert_eq!(text.by_ref().filter_map(Result::ok).map(|e| e.sector).collect::<Vec<_>>(), [8]);
-        assert_eq!(text.skipped(), 1);
+        let sectors: Vec<u64> = text.by_ref().filter_map(Result::ok).map(|e| e.sector).collect();
+        assert_eq!((sectors, text.skipped()), (vec![8, 0], 2), "the largest is that of flushes");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A record is 48 bytes in the byte order of the machine that wrote it, and what belongs to it: magic with version 7, its number, time,
 //! sector, bytes, action (category << 16 | what), process, device, processor, error, length of what follows.
 
-use super::event::{Action, Class, Event, Flags, Names, Others, SECTOR_BYTES, TIME_NS_MAX};
+use super::event::{Action, Class, Event, Flags, Names, Others, SECTOR_BYTES, TIME_NS_MAX, place};
 use super::file::TraceError;
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -180,7 +180,7 @@ impl<R: Read> Merged<R> {
             return None;
         }
         let mut event = Event::new(action, raw.time_ns);
-        event.sector = raw.u64(16);
+        event.sector = place(raw.u64(16))?;
         event.sectors = (u64::from(word(24)).div_ceil(SECTOR_BYTES)) as u32;
         event.process = process;
         event.cpu = word(40) as u16;

@@ -8,6 +8,16 @@ pub const SECTOR_BYTES: u64 = 512;
 /// The latest time that is one: 292 years. What is later was never a time, and could not be reckoned with.
 pub(super) const TIME_NS_MAX: u64 = i64::MAX as u64;
 
+/// Where a request of another's trace begins: those without a place, as flushes, have the largest number there is. None for what
+/// no disk has.
+pub(super) fn place(sector: u64) -> Option<u64> {
+    const SECTOR_MAX: u64 = i64::MAX as u64 / SECTOR_BYTES;
+    match sector {
+        u64::MAX => Some(0),
+        _ => (sector <= SECTOR_MAX).then_some(sector),
+    }
+}
+
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {

@@ -220,10 +220,11 @@ impl Table {
     fn in_range(&mut self, event: &Event, mut visit: impl FnMut(u64, u64, &mut Waiting) -> bool) {
         let class = event.class;
         let from = event.sector.saturating_sub(u64::from(self.longest[class as usize]));
-        let (from, to) = ((class, from, 0), (class, event.end_sector().max(event.sector + 1), 0));
+        let (from, to) =
+            ((class, from, 0), (class, event.end_sector().max(event.sector.saturating_add(1)), 0));
         let mut seen = None;
         for (&(_, sector, order), waiting) in self.waiting.range_mut(from..to) {
-            let end_sector = sector + u64::from(waiting.sectors);
+            let end_sector = sector.saturating_add(u64::from(waiting.sectors));
             let is_empty = waiting.sectors == 0 && sector == event.sector;
             if (end_sector > event.sector || is_empty)
                 && seen != Some(sector)
