@@ -5,7 +5,7 @@ use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::target::PreparedTarget;
 use crate::trial::Trial;
-use fathom_base::ledger::Ledger;
+use fathom_base::ledger::{Ledger, LedgerError};
 use fathom_base::prng::Prng;
 use fathom_base::verify_block::Format;
 use fathom_load::plan::JobPlan;
@@ -472,7 +472,7 @@ fn check_volume(
         Err(error) if error.kind() == io::ErrorKind::NotFound && head.is_gone(later.root) => true,
         Err(error) => {
             let reason = format!("{error}; is its filesystem mounted there?");
-            return Err(unusable(&head, reason));
+            return Err(unusable(&head, (ErrorClass::Usage, reason)));
         }
         Ok(true) => false,
         Ok(false) => {
@@ -480,12 +480,13 @@ fn check_volume(
                 "is not the file that was written by run {}: that one was removed or replaced since, and nothing is known of this one",
                 head.run_id
             );
-            return Err(unusable(&head, reason));
+            return Err(unusable(&head, (ErrorClass::Usage, reason)));
         }
     };
     let writes = writes_of(&volume, later.memory_limit_bytes);
-    let Writes { books, was_cut_off, acknowledged } = writes.map_err(|reason| {
-        unusable(&head, if is_gone { format!("the file is gone, and {reason}") } else { reason })
+    let Writes { books, was_cut_off, acknowledged } = writes.map_err(|(class, reason)| {
+        let reason = if is_gone { format!("the file is gone, and {reason}") } else { reason };
+        unusable(&head, (class, reason))
     })?;
     let mut record = VerifyRecord::default();
     if is_gone {
@@ -503,8 +504,17 @@ fn check_volume(
 }
 
 /// An error about what was written. A device may have another name now.
-fn unusable(head: &books::Head, reason: String) -> LabError {
-    LabError::Target { path: head.target.clone(), reason, class: ErrorClass::Usage }
+fn unusable(head: &books::Head, (class, reason): (ErrorClass, String)) -> LabError {
+    LabError::Target { path: head.target.clone(), reason, class }
+}
+
+/// What is noted cannot be used: it is damaged or of another form, or takes more memory than is allowed.
+fn not_usable(error: &LedgerError) -> (ErrorClass, String) {
+    let class = match error {
+        LedgerError::Unreadable(_) | LedgerError::Form(_) => ErrorClass::Store,
+        _ => ErrorClass::Usage,
+    };
+    (class, error.to_string())
 }
 
 /// What is known of one thread's writes.
@@ -543,14 +553,15 @@ struct Writes {
 }
 
 /// What is known of them, or why that cannot be worked out.
-fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, String> {
+fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, (ErrorClass, String)> {
     let head = &volume.head;
-    let plan = head.plan.plan().map_err(|error| error.to_string())?;
+    let usage = |reason: String| (ErrorClass::Usage, reason);
+    let plan = head.plan.plan().map_err(|error| usage(error.to_string()))?;
     let limit_bytes = memory_limit_bytes / u64::from(head.threads.max(1));
     let (mut books, mut was_cut_off, mut acknowledged) = (Vec::new(), false, 0);
     for thread in 0..head.threads {
         let known = volume.known(thread, limit_bytes);
-        match known.map_err(|error| error.to_string())? {
+        match known.map_err(|error| not_usable(&error))? {
             Known::Ended(ledger, format) => {
                 books.push(KnownBook { ledger: *ledger, format, durable_writes: None });
             }
@@ -558,13 +569,13 @@ fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, String>
             Known::Marked(marks) => {
                 was_cut_off = true;
                 if head.fathom_version != env!("CARGO_PKG_VERSION") {
-                    return Err(format!(
+                    return Err(usage(format!(
                         "it was written by fathom {}, which alone knows its requests: verify it with that",
                         head.fathom_version
-                    ));
+                    )));
                 }
                 let known = as_of(&plan, (thread, head.threads), &marks, limit_bytes)
-                    .map_err(|error| error.to_string())?;
+                    .map_err(|error| not_usable(&error))?;
                 if let Some(AsOf { ledger, format, durable_writes }) = known {
                     acknowledged += durable_writes;
                     books.push(KnownBook { ledger, format, durable_writes: Some(durable_writes) });
@@ -573,9 +584,9 @@ fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, String>
         }
     }
     if was_cut_off && !volume.has_marks() {
-        return Err(
+        return Err(usage(
             "the run that wrote it was cut off, and did not note what was acknowledged: verify=crash does that".into(),
-        );
+        ));
     }
     Ok(Writes { books, was_cut_off, acknowledged })
 }

@@ -41,7 +41,17 @@ impl Files {
 
     fn open(&self, file: u32, mode: OpenMode) -> io::Result<File> {
         match &self.directory {
-            Some(directory) => directory.open_for_io(&OwnedTree::name_of(file), mode),
+            Some(directory) => {
+                let name = OwnedTree::name_of(file);
+                // A FIFO that somebody put there would be waited for without end.
+                if !directory.facts(&name)?.is_file {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "it is no regular file",
+                    ));
+                }
+                directory.open_for_io(&name, mode)
+            }
             None => sys_io::open_existing(&self.path, mode),
         }
     }
