@@ -310,7 +310,8 @@ fn meddled(
                     }
                     thread::sleep(Duration::from_millis(2));
                 }
-                thread::sleep(Duration::from_millis(20));
+                // It is read back first: that takes a while where others take the processors.
+                thread::sleep(Duration::from_millis(100));
                 fs::write(&ahead, theirs).unwrap();
             }
         }
