@@ -7,6 +7,7 @@ use crate::target::PreparedTarget;
 use crate::trial::Trial;
 use fathom_base::ledger::{Ledger, LedgerError};
 use fathom_base::prng::Prng;
+use fathom_base::shell;
 use fathom_base::verify_block::Format;
 use fathom_load::plan::JobPlan;
 use fathom_load::readback::Page;
@@ -401,6 +402,11 @@ fn not_read(unread: &[(PathBuf, io::Error)]) -> Option<LabError> {
                 "do this as the owner of the store or as root, or name another store (--db=FILE)";
             (ErrorClass::Store, cure.to_owned())
         }
+        None if error.kind() == io::ErrorKind::InvalidData => {
+            let dir = path.parent().unwrap_or(path);
+            let cure = format!("if nobody needs that any more: rm -r {}", shell::path(dir));
+            (ErrorClass::Store, cure)
+        }
         None => (ErrorClass::Store, "look at dmesg for the disk of the store".to_owned()),
     };
     let more = match unread.len() - 1 {
@@ -589,4 +595,22 @@ fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, (ErrorC
         ));
     }
     Ok(Writes { books, was_cut_off, acknowledged })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What cannot be read says what would help: rights, limits and damage have nothing in common.
+    #[test]
+    fn notes_that_cannot_be_read_name_their_own_cure() {
+        let of = |error: io::Error| not_read(&[("/state/verify/00 1/head.json".into(), error)]);
+        let said = |error| of(error).map_or_else(String::new, |error| error.to_string());
+        let damaged = said(io::Error::new(io::ErrorKind::InvalidData, "is damaged: x"));
+        assert!(damaged.ends_with("rm -r '/state/verify/00 1'"), "{damaged}");
+        assert!(said(io::ErrorKind::PermissionDenied.into()).contains("as the owner of the store"));
+        assert!(said(io::Error::from_raw_os_error(EMFILE)).contains("ulimit -n"));
+        assert!(said(io::Error::from_raw_os_error(5)).contains("dmesg"));
+        assert!(not_read(&[]).is_none());
+    }
 }
