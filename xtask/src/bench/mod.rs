@@ -43,10 +43,10 @@ fs_mark, as ratios beside their goals
   --pairs=N        rounds; each runs every side of a comparison once (default 20; fewer let nothing pass; more where
                    the goal is sameness or lies near, or is user time)
   --seconds=S      length of each single run, also 0.5 (default 1)
-  --only=NAME      this part alone; may be repeated. Comparisons: cached-1, cached-8, cached-32, cached-128,
-                   loop-1, loop-32, loop-128, null-32; for information, with a quarter of the rounds: disk-1,
-                   disk-32, disk-128, others-1, others-32, others-128, others-disk-1, others-disk-32,
-                   others-disk-128 (sysbench). With files: walk
+  --only=NAME      this part alone; may be repeated. Comparisons: cached-1, psync-1, cached-8, cached-32,
+                   cached-128, loop-1, loop-32, loop-128, null-32; for information, with a quarter of the
+                   rounds: disk-1, disk-32, disk-128, others-1, others-32, others-128, others-disk-1,
+                   others-disk-32, others-disk-128 (sysbench). With files: walk
                    (a reader of fsop against the bare system calls); for information mail (against them and
                    fs_mark), storm-shared, storm-own (names in one directory and in one of each process, against a
                    loop as mdtest has it), small (against sysbench). Single figures: recording (cost of recording
