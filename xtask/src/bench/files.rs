@@ -41,6 +41,8 @@ const FATHOM_WALK: &str = "fathom fsop";
 const FATHOM_MAIL: &str = "fathom mail";
 const FATHOM_STORM: &str = "fathom metadata-storm";
 const FATHOM_SMALL: &str = "fathom psync";
+/// Reads of one file, which has no tree, as the only one of the bare loops.
+pub const BARE_PREAD: &str = "bare_pread";
 const BARE_WALK: &str = "bare_walk";
 const BARE_MAIL: &str = "bare_mail";
 const BARE_STORM: &str = "bare_storm";
@@ -130,7 +132,8 @@ pub fn small(make: &Maker) -> Scene {
     scene("small", Source::Small, make, vec![ours, theirs], contests)
 }
 
-fn milliseconds(make: &Maker) -> u64 {
+/// How long a side runs.
+pub fn milliseconds(make: &Maker) -> u64 {
     u64::try_from(make.length.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -142,7 +145,8 @@ fn fathom(name: &'static str, workload: &str, make: &Maker, settings: &[&str]) -
     Side { name, tool: Tool::FathomFiles, args }
 }
 
-fn bare(program: &'static str, make: &Maker, numbers: &[u64]) -> Side {
+/// A loop of bare system calls, with what is made or read and these numbers.
+pub fn bare(program: &'static str, make: &Maker, numbers: &[u64]) -> Side {
     let mut args = vec![program.to_owned()];
     args.extend(make.target.as_ref().map(|path| path.display().to_string()));
     args.extend(numbers.iter().map(ToString::to_string));
@@ -154,8 +158,9 @@ fn bare(program: &'static str, make: &Maker, numbers: &[u64]) -> Side {
 /// # Errors
 /// Those of building and writing.
 pub fn prepare(files: &Files, needs: &dyn Fn(Source) -> bool) -> Result<(), String> {
-    if needs(Source::Tree) || needs(Source::Spool) {
-        let examples = [BARE_WALK, BARE_MAIL, BARE_STORM].map(|name| ["--example", name]);
+    if [Source::Tree, Source::Spool, Source::Cached].into_iter().any(needs) {
+        let examples =
+            [BARE_PREAD, BARE_WALK, BARE_MAIL, BARE_STORM].map(|name| ["--example", name]);
         let examples = examples.concat();
         build_with(&[&["--package=fathom-sys"][..], &examples].concat())?;
     }

@@ -265,14 +265,16 @@ fn cached_1(make: &Maker) -> Scene {
     scene("cached-1", Source::Cached, make, sides, contests)
 }
 
-/// Plain reads, one after another.
+/// Plain reads, one after another; for information the most that a program can have that records every latency.
 fn psync(make: &Maker) -> Scene {
     let sides = vec![
         make.fathom(FATHOM_PSYNC, &["engine=psync", "direct=no"]),
         make.fio(FIO_PSYNC, "psync", &[]),
+        files::bare(files::BARE_PREAD, make, &[files::milliseconds(make)]),
     ];
     let contests = vec![
         contest(FATHOM_PSYNC, FIO_PSYNC, Measure::Rate, Goal::AtLeast(1.90)),
+        contest(FATHOM_PSYNC, files::BARE_PREAD, Measure::Rate, Goal::None),
         closure(FATHOM_PSYNC, CLOSURE_1),
     ];
     scene("psync-1", Source::Cached, make, sides, contests)

@@ -25,8 +25,8 @@ runs all tests, or those of the named tiers, and counts what passed, failed and 
 
 Tests that cannot run here are skipped, counted, and named with the reason. The last line is the sum:
 '168 passed, 0 failed, 2 skipped'. Fails when a test failed, hung, or left a mount or loop device behind.
-Tests of the kernel and the guest tier measure a machine that others may use: up to ten failures of a tier are run
-again by themselves, and those that pass then are counted as passed and named as unsteady.
+Others may use the machine, whose time many tests depend on: up to ten failures of a tier are run again by themselves,
+and those that pass then are counted as passed and named as unsteady.
 ";
 
 /// Kinds of tests, by what they need.
@@ -155,7 +155,7 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
     for tier in &options.tiers {
         let start = Instant::now();
         let mut tally = run_programs(*tier, &built, options);
-        if *tier != Tier::Pure && !options.soak {
+        if !options.soak {
             run_again(*tier, &mut tally, &built, options);
         }
         if *tier == Tier::Pure {
