@@ -1,7 +1,8 @@
 //! `fathom clean`: removes what fathom has made below a directory, and nothing else.
 
+use super::progress_line::ProgressLine;
 use super::restore::exit_of_file;
-use super::tree::{Held, Shown, failed, hold, threads};
+use super::tree::{Held, failed, hold, threads};
 use super::{CommandError, CommandResult, finish};
 use crate::args::{Clean, Common};
 use crate::exit::Exit;
@@ -38,7 +39,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
         return Err(CommandError::usage(output, &text));
     }
     let held = hold(common, output)?;
-    let mut shown = Shown::new(output);
+    let mut shown = ProgressLine::new(output);
     let mut tick = |count| {
         shown.line(&format!("looking for what fathom made: {} directories", format_count(count)))
     };
@@ -98,12 +99,12 @@ impl Default for Done {
 
 /// Removes the trees one after the other; those that come after a signal stay whole.
 fn remove_trees(output: Output, stop: &StopFlag, held: &Held, found: &FoundBelow, done: &mut Done) {
-    let mut shown = Shown::new(output);
+    let mut shown = ProgressLine::new(output);
     for tree in &found.trees {
         if stop.is_set() {
             break;
         }
-        let mut progress = |step| shown.show(step);
+        let mut progress = |step| shown.tree(step);
         let (root, state_dir) = (&held.root, held.state_dir.as_path());
         let mut cleaner =
             Cleaner { root, state_dir, threads: threads(), stop, progress: &mut progress };

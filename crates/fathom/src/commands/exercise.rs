@@ -1,6 +1,7 @@
 //! `fathom run exercise`: files at random against a model of what they must hold.
 
-use super::tree::{Shown, failed, hold};
+use super::progress_line::ProgressLine;
+use super::tree::{failed, hold};
 use super::{CommandError, CommandResult, finish, key_value};
 use crate::args::{Common, Run, Style};
 use crate::exit::Exit;
@@ -61,7 +62,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
     let held = hold(common, output)?;
     let seed = common.seed.unwrap_or_else(session::system_seed);
     let run_id = id::new_id(&mut Prng::new(session::system_seed(), 0));
-    let mut shown = Shown::new(output);
+    let mut shown = ProgressLine::new(output);
     let mut progress = |done: u64, all: Option<u64>| {
         let all = all.map_or_else(String::new, |all| format!(" of {}", format_count(all)));
         shown.line(&format!("exercising: {}{all} operations", format_count(done)));

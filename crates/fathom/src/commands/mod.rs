@@ -22,6 +22,7 @@ mod list;
 mod man;
 mod planned;
 mod play;
+mod progress_line;
 mod quick;
 mod raid;
 mod reading;

@@ -1,6 +1,6 @@
 //! A trace that is read before anything else can be said or done: how far that is.
 
-use super::tree::Shown;
+use super::progress_line::ProgressLine;
 use crate::output::Output;
 use fathom_base::units::{format_duration, format_size};
 use fathom_observe::trace::so_far::SoFar;
@@ -22,7 +22,7 @@ pub struct Reading<'a> {
     /// How often it is read.
     times: u64,
     times_before: Cell<u64>,
-    shown: RefCell<Shown>,
+    shown: RefCell<ProgressLine>,
     started_ns: u64,
     next_ns: Cell<u64>,
 }
@@ -31,7 +31,7 @@ impl<'a> Reading<'a> {
     /// Of a trace that is read so many times.
     pub fn new(output: Output, stop: &'a StopFlag, trace: &'a Path, times: u64) -> Self {
         let started_ns = clock::monotonic_ns();
-        let shown = RefCell::new(Shown::soon(output, SOON_NS));
+        let shown = RefCell::new(ProgressLine::soon(output, SOON_NS));
         let (times_before, next_ns) = (Cell::new(0), Cell::new(started_ns + SOON_NS));
         Self { output, stop, trace, times, times_before, shown, started_ns, next_ns }
     }

@@ -1,5 +1,6 @@
 //! `fathom tree`: trees of files are built, scanned, verified.
 
+use super::progress_line::ProgressLine;
 use super::{CommandError, CommandResult, finish, key_value};
 use crate::args::{Common, TreeBuild, TreeScan, TreeVerify};
 use crate::args::{Tree as TreeArgs, TreeCommand};
@@ -10,12 +11,11 @@ use crate::sink::Sink;
 use fathom_base::id;
 use fathom_base::prng::Prng;
 use fathom_base::shell;
-use fathom_base::units::{format_count, format_duration, format_ns, format_rate, format_size};
+use fathom_base::units::{format_count, format_ns, format_rate, format_size};
 use fathom_guard::MeasuringLock;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::{clock, terminal};
-use fathom_tree::build::{self, Builder, Built, Step};
+use fathom_tree::build::{self, Builder, Built};
 use fathom_tree::error::{TreeError, TreeErrorClass};
 use fathom_tree::manifest::check::{self, Depth, Report};
 use fathom_tree::manifest::{Access, Tree};
@@ -27,7 +27,7 @@ use fathom_tree::spec::{Amount, TreeSpec};
 use flate2::read::GzDecoder;
 use std::fmt::Write;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// A table has some thousand lines at the most.
@@ -93,8 +93,8 @@ fn build(common: &Common, output: Output, stop: &StopFlag, args: &TreeBuild) -> 
     let spec = spec(common, &held.root, &args.dir, &settings, table.as_ref())
         .map_err(|error| failed(output, &error))?;
     let run_id = id::new_id(&mut Prng::new(session::system_seed(), 0));
-    let mut shown = Shown::new(output);
-    let mut progress = |step| shown.show(step);
+    let mut shown = ProgressLine::new(output);
+    let mut progress = |step| shown.tree(step);
     let mut builder = Builder {
         root: &held.root,
         state_dir: &held.state_dir,
@@ -231,8 +231,8 @@ fn checked(
     tree: &Tree,
     depth: Depth,
 ) -> Result<Report, CommandError> {
-    let mut shown = Shown::new(output);
-    let report = check::check(tree, depth, threads(), stop, &mut |step| shown.show(step));
+    let mut shown = ProgressLine::new(output);
+    let report = check::check(tree, depth, threads(), stop, &mut |step| shown.tree(step));
     shown.finish();
     report.map_err(|error| failed(output, &error))
 }
@@ -282,7 +282,7 @@ fn scan_dir(output: Output, stop: &StopFlag, args: &TreeScan) -> CommandResult {
         Sink::check(file, args.overwrite)
             .map_err(|refusal| CommandError::report_as(output, &refusal, refusal.exit()))?;
     }
-    let mut shown = Shown::new(output);
+    let mut shown = ProgressLine::new(output);
     let mut tick = |found: &Scanned| {
         shown.line(&format!("reading: {} files so far", format_count(found.table.files)))
     };
@@ -341,72 +341,4 @@ fn scan_text(dir: &Path, scanned: &Scanned) -> String {
     }
     scanned.unread_listed.iter().for_each(|line| _ = writeln!(text, "    {line}"));
     text
-}
-
-/// Progress of work on trees: a live line on a terminal, a plain one now and then elsewhere.
-pub struct Shown {
-    output: Output,
-    is_live: bool,
-    told_ns: u64,
-}
-
-/// Between two plain lines.
-const PLAIN_NS: u64 = 10_000_000_000;
-
-impl Shown {
-    /// Nothing is shown yet.
-    pub fn new(output: Output) -> Self {
-        let is_live = !output.quiet && io::stderr().is_terminal();
-        Self { output, is_live, told_ns: clock::monotonic_ns() }
-    }
-
-    /// The first plain line comes after so long.
-    pub fn soon(output: Output, first_ns: u64) -> Self {
-        let shown = Self::new(output);
-        let told_ns = (shown.told_ns + first_ns).saturating_sub(PLAIN_NS);
-        Self { told_ns, ..shown }
-    }
-
-    /// How far work on a tree is.
-    pub fn show(&mut self, step: Step) {
-        let _ = self.output.json(
-            "tree_progress",
-            &serde_json::json!({
-                "doing": step.doing, "files": step.files, "files_total": step.files_total, "bytes": step.bytes,
-                "took_ns": step.took_ns, "left_ns": step.left_ns,
-            }),
-        );
-        let left =
-            step.left_ns.map_or_else(String::new, |ns| format!(", {} left", format_duration(ns)));
-        let bytes =
-            if step.bytes == 0 { String::new() } else { format!(", {}", format_size(step.bytes)) };
-        self.line(&format!(
-            "{} the tree: {} of {} files{bytes}{left}",
-            step.doing,
-            format_count(step.files),
-            format_count(step.files_total)
-        ));
-    }
-
-    /// A line that the next one replaces.
-    pub fn line(&mut self, text: &str) {
-        if self.is_live {
-            let columns = terminal::columns(io::stderr()).unwrap_or(80);
-            let text: String = text.chars().take(columns.saturating_sub(1)).collect();
-            let _ = write!(io::stderr(), "\r{text}\x1b[K");
-            return;
-        }
-        let now_ns = clock::monotonic_ns();
-        if !self.output.json && now_ns - self.told_ns >= PLAIN_NS {
-            self.told_ns = now_ns;
-            self.output.note(&format!("  {text}"));
-        }
-    }
-
-    /// Takes the live line away.
-    pub fn finish(&self) {
-        if self.is_live {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
 }
