@@ -1,4 +1,4 @@
-//! A bare server of one page over HTTP/1.1: one thread, one request after another, bounded in size and time.
+//! A bare server of one page over HTTP/1.1: a few threads, each with one request after another, bounded in size and time.
 
 use super::metrics::Totals;
 use fathom_model::watch::Sample;
@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// How long a client may take for all of its request, or of its answer.
 const CLIENT: Duration = Duration::from_secs(5);
+
+/// So many clients are served at a time: one that says nothing holds up nobody else.
+const CLIENTS: usize = 8;
 
 /// The kind of the page, as OpenMetrics names itself.
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,20 +37,22 @@ impl Listener {
                 "no address; write a port, such as 9184, or ADDRESS:PORT, such as 127.0.0.1:9184";
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
-        let listener = TcpListener::bind(address)?;
+        let listener = Arc::new(TcpListener::bind(address)?);
         let address = listener.local_addr()?;
         let totals = Arc::new(Mutex::new(Totals::default()));
-        let shown = Arc::clone(&totals);
-        std::thread::Builder::new().name("metrics".into()).spawn(move || {
-            loop {
-                match listener.accept() {
-                    // Whatever a client does wrong is its own loss.
-                    Ok((client, _)) => drop(answer(client, &shown)),
-                    // Out of descriptors: others close some.
-                    Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        for _ in 0..CLIENTS {
+            let (listener, shown) = (Arc::clone(&listener), Arc::clone(&totals));
+            std::thread::Builder::new().name("metrics".into()).spawn(move || {
+                loop {
+                    match listener.accept() {
+                        // Whatever a client does wrong is its own loss.
+                        Ok((client, _)) => drop(answer(client, &shown)),
+                        // Out of descriptors: others close some.
+                        Err(_) => std::thread::sleep(Duration::from_millis(100)),
+                    }
                 }
-            }
-        })?;
+            })?;
+        }
         Ok(Self { address, totals })
     }
 
@@ -162,6 +167,20 @@ mod tests {
         client.write_all(long.as_bytes()).ok();
         drop(client);
         assert!(ask(&listener, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn clients_that_say_nothing_hold_up_nobody() {
+        let listener = Listener::start("0").expect("listens");
+        let connect = |_| TcpStream::connect(listener.address()).expect("connects");
+        let mut silent: Vec<TcpStream> = (1..CLIENTS).map(connect).collect();
+        assert!(ask(&listener, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+        // None of them was given up before that.
+        for client in &mut silent {
+            client.set_nonblocking(true).expect("set");
+            let error = client.read(&mut [0]).expect_err("nothing to read");
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        }
     }
 
     #[test]
