@@ -284,7 +284,7 @@ pub fn comparison_text(comparison: &WatchComparison, width: usize) -> String {
         let text = format!("only in one of them: {}", all.join(", "));
         push_wrapped_to(&mut out, width, "", &printable(&text));
     }
-    let note = "Medians and means of each watch; their intervals take into account that seconds go together. \"differs\" means that these two watches did, not why, and not that two others would: an \
+    let note = "Medians and means of each watch; their intervals take into account that seconds go together. \"differs\" means that these two watches did, by more than a step of the kernel's counters makes, not why, and not that two others would: an \
                 experiment (fathom lab) says that.";
     push_wrapped_to(&mut out, width, "", note);
     out

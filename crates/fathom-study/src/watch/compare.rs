@@ -2,10 +2,13 @@
 
 use super::{FIGURES, LEVEL, WatchFigure, WatchedDevice, lengths_us, pieces, summed_up};
 use fathom_model::record::Record;
-use fathom_model::watch::DeviceCounts;
+use fathom_model::watch::{DeviceCounts, FlowCounts};
 use fathom_stats::interval::Interval;
 use fathom_stats::series::VALUES_MIN;
 use serde::Serialize;
+
+/// The longest tick of kernels' clocks, by which they count how long a device is busy (`HZ=100`).
+const TICK_S: f64 = 0.01;
 
 /// One figure of one device in both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,7 +25,8 @@ pub struct WatchChange {
     pub change_percent: Option<f64>,
     /// Where the difference of the medians lies, in the unit of the figure; none where one of them is too short.
     pub difference: Option<Interval>,
-    /// True when that does not hold zero: the two watches differ. Not that the next two would.
+    /// True when that lies above or below what one step of the kernel's counters makes of the figure: the two watches differ. Not
+    /// that the next two would.
     pub differs: bool,
     /// Arithmetic means; none of an application's figures, which are no series.
     pub mean: Option<MeanChange>,
@@ -41,7 +45,7 @@ pub struct MeanChange {
     pub change_percent: Option<f64>,
     /// Where the difference lies, seconds that go together counted as fewer; none where one is too short, and of harmonic means.
     pub difference: Option<Interval>,
-    /// True when that does not hold zero.
+    /// True when that lies above or below what one step of the kernel's counters makes of it.
     pub differs: bool,
 }
 
@@ -90,10 +94,12 @@ pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
             let [of_a, of_b] = [device, other].map(|d| d.figures.iter().find(|f| f.name == *name));
             (of_a.is_some() || of_b.is_some()).then_some(())?;
             let of_a = of_a.cloned().or_else(|| nothing(name, device))?;
-            Some((of_a, of_b.cloned().or_else(|| nothing(name, other))?))
+            let of_b = of_b.cloned().or_else(|| nothing(name, other))?;
+            let step = step(&of_a, device).max(step(&of_b, other));
+            Some((of_a, of_b, step))
         });
         let before = changes.len();
-        changes.extend(both.map(|(a, b)| change(&device.name, &a, &b)));
+        changes.extend(both.map(|(a, b, step)| change(&device.name, &a, &b, step)));
         if changes.len() == before {
             idle.push(device.name.clone());
         }
@@ -184,23 +190,49 @@ fn difference(a: (f64, Option<Interval>), b: (f64, Option<Interval>)) -> Option<
     Some(Interval { low: middle - down, high: middle + up, coverage: LEVEL })
 }
 
-fn means(a: f64, b: f64, difference: Option<Interval>) -> MeanChange {
-    let differs = difference.is_some_and(|of| !of.contains(0.0));
-    MeanChange { a, b, change_percent: percent(a, b), difference, differs }
+/// What one step of the kernel's counters makes of a figure in an interval: a request, a millisecond of the time that requests took
+/// (`Documentation/admin-guide/iostats.rst`), a tick in which the device was busy. Where the steps fall among the intervals is the same
+/// chance for many intervals of a watch, which no number of them evens out.
+fn step(figure: &WatchFigure, device: &WatchedDevice) -> f64 {
+    let seconds = device.seconds / device.intervals.max(1) as f64;
+    let total = &device.total;
+    let each = |requests: u64| requests as f64 / figure.intervals.max(1) as f64;
+    let request_kib = |flow: &FlowCounts| flow.sectors as f64 / 2.0 / flow.requests.max(1) as f64;
+    match figure.name.as_str() {
+        "r_await" => 1.0 / each(total.reads.requests),
+        "w_await" => 1.0 / each(total.writes.requests),
+        "f_await" => 1.0 / each(total.flushes),
+        "rkB/s" => request_kib(&total.reads) / seconds,
+        "wkB/s" => request_kib(&total.writes) / seconds,
+        "aqu-sz" => 1e-3 / seconds,
+        "%util" => 100.0 * TICK_S / seconds,
+        // r/s, w/s, d/s, f/s.
+        _ => 1.0 / seconds,
+    }
 }
 
-fn change(device: &str, a: &WatchFigure, b: &WatchFigure) -> WatchChange {
+fn is_beyond(difference: Option<Interval>, step: f64) -> bool {
+    difference.is_some_and(|of| of.low > step || of.high < -step)
+}
+
+fn change(device: &str, a: &WatchFigure, b: &WatchFigure, step: f64) -> WatchChange {
     let of_medians = difference((a.median, a.interval), (b.median, b.interval));
     let of_means = difference((a.mean, a.mean_interval), (b.mean, b.mean_interval));
     let is_rate = a.name.ends_with("/s");
     let harmonic = a.harmonic_mean.zip(b.harmonic_mean).filter(|_| is_rate);
+    // What a step takes from one interval it gives to the next.
+    let step_of_mean = step / a.intervals.min(b.intervals).max(1) as f64;
+    let means = |a: f64, b: f64, difference| {
+        let differs = is_beyond(difference, step_of_mean);
+        MeanChange { a, b, change_percent: percent(a, b), difference, differs }
+    };
     WatchChange {
         device: device.to_owned(),
         figure: a.name.clone(),
         a: a.median,
         b: b.median,
         change_percent: percent(a.median, b.median),
-        differs: of_medians.is_some_and(|of| !of.contains(0.0)),
+        differs: is_beyond(of_medians, step),
         difference: of_medians,
         mean: Some(means(a.mean, b.mean, of_means)),
         harmonic_mean: harmonic.map(|(a, b)| means(a, b, None)),
@@ -218,6 +250,22 @@ mod tests {
     };
     use std::ops::Range;
 
+    fn sample(index: u64, length_ns: u64, counts: DeviceCounts) -> Sample {
+        let device = DeviceSample {
+            name: "sda".into(),
+            title: String::new(),
+            depth: 0,
+            counts,
+            rates: counts.rates(length_ns),
+            stands_out: None,
+            array: None,
+            interrupts: Vec::new(),
+            latency: None,
+        };
+        let (start_ns, devices) = (index * length_ns, vec![device]);
+        Sample { index, start_ns, length_ns, devices, ..Sample::default() }
+    }
+
     fn reads(a: &[u64], b: &[u64]) -> WatchChange {
         let found = compare(&watch(a), &watch(b));
         found.changes.into_iter().find(|change| change.figure == "r/s").expect("both read")
@@ -232,6 +280,49 @@ mod tests {
         assert!(more.mean.expect("a mean").differs);
         let same = reads(&of(50), &of(50));
         assert!(!same.differs && !same.mean.expect("a mean").differs);
+    }
+
+    /// A device that does the same all the time, as the kernel counts it from another moment on: never a step more than before.
+    #[test]
+    fn what_a_step_of_the_counters_makes_is_no_difference() {
+        let watched = |phase: u64| -> Vec<Record> {
+            const LENGTH_US: u64 = 250_000;
+            // 400 reads a second of 40 us, and 10 ms of each second in which a tick finds it busy: counted from a phase on.
+            let at = |index: u64| {
+                let us = index * (LENGTH_US + 70) + phase;
+                let requests = us / 2500;
+                let busy_ms = us / 250_000 * 4;
+                (requests, requests * 40 / 1000, busy_ms)
+            };
+            let mut piece = WatchRecord::new(LENGTH_US * 1000, 0);
+            for index in 0..24 {
+                let (before, after) = (at(index), at(index + 1));
+                let reads = FlowCounts {
+                    requests: after.0 - before.0,
+                    took_ms: after.1 - before.1,
+                    sectors: 8 * (after.0 - before.0),
+                    merged: 0,
+                };
+                let counts = DeviceCounts {
+                    reads,
+                    queued_ms: reads.took_ms,
+                    busy_ms: after.2 - before.2,
+                    ..DeviceCounts::default()
+                };
+                let length_ns = (LENGTH_US + index * 37 % 90 + phase / 1000 % 7) * 1000;
+                piece.push(&sample(index, length_ns, counts));
+            }
+            vec![Record { watch: Some(Box::new(piece)), ..record() }]
+        };
+        let mut without_steps = 0;
+        for (a, b) in (0..60).flat_map(|a| (0..60).map(move |b| (a * 1931, b * 4099))) {
+            for change in compare(&watched(a), &watched(b)).changes {
+                assert!(!change.differs, "{a} {b}: {change:?}");
+                assert!(!change.mean.expect("a mean").differs, "{a} {b}: {change:?}");
+                without_steps += u64::from(is_beyond(change.difference, 0.0));
+            }
+        }
+        assert!(without_steps > 100, "{without_steps}: nothing that a step had to answer for");
     }
 
     #[test]
@@ -353,24 +444,7 @@ mod tests {
                 busy_ms: 10 * hundreds(10),
                 ..DeviceCounts::default()
             };
-            let device = DeviceSample {
-                name: "sda".into(),
-                title: String::new(),
-                depth: 0,
-                counts,
-                rates: counts.rates(LENGTH_NS),
-                stands_out: None,
-                array: None,
-                interrupts: Vec::new(),
-                latency: None,
-            };
-            piece.push(&Sample {
-                index: index as u64,
-                start_ns: index as u64 * LENGTH_NS,
-                length_ns: LENGTH_NS,
-                devices: vec![device],
-                ..Sample::default()
-            });
+            piece.push(&sample(index as u64, LENGTH_NS, counts));
         }
         vec![Record { watch: Some(Box::new(piece)), ..record() }]
     }
