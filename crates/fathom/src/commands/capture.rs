@@ -67,7 +67,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
             take::take(output, stop, &wish, capture)?
         }
     };
-    if let Some((like, path)) = like.zip(args.like.as_ref()).filter(|_| !stop.is_set()) {
+    if let Some((like, path)) = like.zip(args.like.as_ref()) {
         taken.compare_with(&like.record, path);
     }
     let mut text = String::from("\n");

@@ -23,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("capture_tells_a_known_load", &needs, known_load),
         kernel_test("capture_counts_nothing_that_was_refused", &needs, impatient),
         kernel_test("capture_is_off_after_kill", &needs, killed),
+        kernel_test("capture_ended_is_compared", &needs, ended_and_compared),
         kernel_test("capture_without_rights_or_sense", &[FathomBinary, LoopDevices], refused),
         kernel_test("capture_replaces_no_file", &[FathomBinary, LoopDevices], replaces_nothing),
         kernel_test("capture_ends_before_a_disk_is_full", &[FathomBinary, LoopDevices], disk_full),
@@ -283,6 +284,30 @@ fn killed() {
     assert!(result["capture"]["events"].as_u64() > Some(1000), "{result}");
     let found = result["findings"].as_array().unwrap();
     assert!(found.iter().any(|finding| finding["id"] == "capture-cut-off"), "{found:?}");
+}
+
+/// One that is ended by a signal is held against another trace as one that ends by itself is.
+fn ended_and_compared() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let (first, second) = (sandbox.dir().join("first"), sandbox.dir().join("second"));
+    let load = reads_of(&device, 2000);
+    let words = ["capture", p(device.path()), "-o", p(&first), "--", "sh", "-c", &load];
+    sandbox.json(&words, &[0, 1]);
+    let like = format!("--like={}", p(&first));
+    let words =
+        ["--json", "--quiet", "capture", p(device.path()), "--time=10m", &like, "-o", p(&second)];
+    let mut command = sandbox.command(&words);
+    let running =
+        Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    wait_until("tracepoints are open", || tracepoints_of(running.pid()) > 0);
+    assert!(Command::new("sh").args(["-c", &load]).status().unwrap().success());
+    running.signal("INT");
+    let done = running.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    let likeness = done.result()["capture"]["likeness"].clone();
+    assert!(likeness.as_array().is_some_and(|all| !all.is_empty()), "{likeness}");
+    done.finding("capture-likeness");
 }
 
 /// Rings of tracepoints that a process has open, whichever kind they are of.
