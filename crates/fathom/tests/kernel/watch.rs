@@ -143,7 +143,11 @@ fn iostat() {
         assert!(ours["rates"]["reads"]["per_s"].as_f64() > Some(10.0), "no load: {ours}");
         let (discards, flushes) =
             (&ours["rates"]["discards"]["per_s"], &ours["rates"]["flushes_per_s"]);
-        assert!(discards.as_f64() > Some(1.0) && flushes.as_f64() > Some(1.0), "{ours}");
+        if discards.as_f64() <= Some(1.0) || flushes.as_f64() <= Some(1.0) {
+            // The other loads took all of the processors: there is nothing to compare.
+            differences = vec![format!("no discards or no flushes: {ours}")];
+            continue;
+        }
         differences = FIELDS
             .iter()
             .filter_map(|(word, place)| {
