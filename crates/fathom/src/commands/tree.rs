@@ -27,7 +27,7 @@ use fathom_tree::spec::{Amount, TreeSpec};
 use flate2::read::GzDecoder;
 use std::fmt::Write;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// A table has some thousand lines at the most.
