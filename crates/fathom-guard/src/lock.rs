@@ -9,6 +9,7 @@ use fathom_base::shell;
 use fathom_sys::dirfd::{self, Dir, FileFacts};
 use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::threads;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -32,8 +33,6 @@ pub struct MeasuringLock {
 /// Numbers of errors that have a cure of their own.
 const ENOENT: i32 = 2;
 const ENOTDIR: i32 = 20;
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 
@@ -116,13 +115,17 @@ impl MeasuringLock {
         };
         let unusable = |error: io::Error| {
             let cure = match error.raw_os_error() {
-                Some(EMFILE | ENFILE) => "too many files are open: raise the limit (ulimit -n)",
-                Some(ENOSPC | EROFS) => "free some space there, or make it writable",
-                Some(ENOENT | ENOTDIR) => "make the directory: it should be there on every system",
-                _ => return foreign(&error.to_string()),
+                Some(ENOSPC | EROFS) => "free some space there, or make it writable".to_owned(),
+                Some(ENOENT | ENOTDIR) => {
+                    "make the directory: it should be there on every system".to_owned()
+                }
+                _ => match threads::descriptors_limit(&error) {
+                    Some(limit) => format!("raise {limit}"),
+                    None => return foreign(&error.to_string()),
+                },
             };
             let (path, reason) = (path.clone(), error.to_string());
-            LockError::Unusable { path, reason, cure: cure.to_owned() }
+            LockError::Unusable { path, reason, cure }
         };
         let dir = Dir::open(&dir_path).map_err(unusable)?;
         for _ in 0..TRIES {

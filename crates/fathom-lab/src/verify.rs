@@ -21,6 +21,7 @@ use fathom_model::workload::{Job, Verify};
 use fathom_sys::clock;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::threads;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -30,10 +31,6 @@ use std::sync::Arc;
 mod read;
 
 use read::Files;
-
-/// Too many open files: in the system, in this process.
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
 
 /// What a trial takes along: what is known of the targets that it will write, and what jobs that verify need.
 pub struct Verification {
@@ -107,17 +104,8 @@ fn known_of(
     places.into_iter().flat_map(|place| shelf.about(&place))
 }
 
-/// Which limit an error of opening tells of.
-fn limit_of(error: &io::Error) -> Option<&'static str> {
-    match error.raw_os_error() {
-        Some(EMFILE) => Some("the limit of descriptors (ulimit -n)"),
-        Some(ENFILE) => Some("the system's limit of open files (sysctl fs.file-max)"),
-        _ => None,
-    }
-}
-
 fn no_place(shelf: &Shelf, error: &io::Error) -> LabError {
-    if let Some(limit) = limit_of(error) {
+    if let Some(limit) = threads::descriptors_limit(error) {
         let reason = format!(
             "what must be found after a crash cannot be noted there: {error}; verify=crash takes a descriptor more for \
              each thread: raise {limit}, or use fewer threads with more depth"
@@ -395,7 +383,7 @@ pub fn remembers(state_dir: &Path, path: &Path) -> bool {
 /// What was noted cannot be read, which says nothing of any target: whether it is one of the targets asked for, nobody knows.
 fn not_read(unread: &[(PathBuf, io::Error)]) -> Option<LabError> {
     let (path, error) = unread.first()?;
-    let (class, cure) = match limit_of(error) {
+    let (class, cure) = match threads::descriptors_limit(error) {
         Some(limit) => (ErrorClass::Missing, format!("raise {limit}")),
         None if error.kind() == io::ErrorKind::PermissionDenied => {
             let cure =
@@ -609,7 +597,7 @@ mod tests {
         let damaged = said(io::Error::new(io::ErrorKind::InvalidData, "is damaged: x"));
         assert!(damaged.ends_with("rm -r '/state/verify/00 1'"), "{damaged}");
         assert!(said(io::ErrorKind::PermissionDenied.into()).contains("as the owner of the store"));
-        assert!(said(io::Error::from_raw_os_error(EMFILE)).contains("ulimit -n"));
+        assert!(said(io::Error::from_raw_os_error(24)).contains("ulimit -n"));
         assert!(said(io::Error::from_raw_os_error(5)).contains("dmesg"));
         assert!(not_read(&[]).is_none());
     }

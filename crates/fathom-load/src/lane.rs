@@ -446,18 +446,22 @@ impl<'a> Lane<'a> {
             Some(12) if self.plan().job.registered == Some(true) => {
                 "raise the locked-memory limit (ulimit -l), use a smaller depth or threads, or leave out registered=yes".into()
             }
-            Some(23) => "raise the system's limit of open files (sysctl fs.file-max), or use fewer threads with more depth".into(),
             Some(24) => {
                 let room = Room::now(std::iter::once(self.threads_of_all));
                 format!(
-                    "each thread needs a descriptor, with verify=crash two, and the limit is {}: raise it to {} (ulimit -n), or use \
+                    "each thread needs a descriptor, with verify=crash two, and the limit is {}: raise it to {} or more (ulimit -n), or use \
                      fewer threads with more depth",
                     room.limit,
                     room.limit_for(0)
                 )
                 .into()
             }
-            _ => RING_CURE.into(),
+            _ => match threads::descriptors_limit(error) {
+                Some(limit) => {
+                    format!("raise {limit}, or use fewer threads with more depth").into()
+                }
+                None => RING_CURE.into(),
+            },
         }
     }
 

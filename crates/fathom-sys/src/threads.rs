@@ -137,6 +137,12 @@ pub fn file_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// The limit that an error of opening tells of, to be raised; none of all others.
+#[must_use]
+pub fn descriptors_limit(error: &std::io::Error) -> Option<&'static str> {
+    descriptors_cure(error)?.strip_prefix("; raise ")
+}
+
 /// What to do about an error that tells that no more files can be opened; none of all others.
 #[must_use]
 pub fn descriptors_cure(error: &std::io::Error) -> Option<&'static str> {

@@ -11,6 +11,7 @@ use fathom_sys::clock;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::io::{self as sys_io, OpenMode};
 use fathom_sys::signals::StopFlag;
+use fathom_sys::threads;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -146,7 +147,7 @@ impl Files {
 
     /// What is lacking is ours, and not the storage's.
     fn not_opened(&self, file: u32, error: &io::Error) -> LabError {
-        let (class, cure) = match super::limit_of(error) {
+        let (class, cure) = match threads::descriptors_limit(error) {
             Some(limit) => (ErrorClass::Missing, format!("raise {limit}")),
             None if error.kind() == io::ErrorKind::PermissionDenied => {
                 (ErrorClass::Usage, "check it as their owner, or as root".to_owned())

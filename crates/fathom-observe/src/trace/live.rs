@@ -7,6 +7,7 @@ use fathom_sys::clock;
 use fathom_sys::devno::DevNo;
 use fathom_sys::process::{self, FIRST_PID_NAMESPACE, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::threads;
 use fathom_sys::tracefs::Tracefs;
 use fathom_sys::tracing::{Meddling, OpenError, Recorder, TracePoint};
 use std::collections::HashMap;
@@ -323,10 +324,10 @@ fn no_rings(error: &OpenError) -> CaptureError {
             "{what}: {source}; it needs root or CAP_PERFMON (in a container also that the host allows perf_event_open, sysctl \
              kernel.perf_event_paranoid), and a kernel that is not locked down for confidentiality"
         )),
-        Some(24) => CaptureError::Missing(format!(
-            "{what}: {source}; raise the limit of descriptors (ulimit -n)"
-        )),
-        _ => CaptureError::Missing(format!("{what}: {source}")),
+        _ => {
+            let cure = threads::descriptors_cure(source).unwrap_or_default();
+            CaptureError::Missing(format!("{what}: {source}{cure}"))
+        }
     }
 }
 
