@@ -11,6 +11,7 @@ use crate::error::TreeError;
 use crate::spec::TreeSpec;
 use crate::spec::layout::{Extent, Layout};
 use fathom_base::json;
+use fathom_guard::FileRefusal;
 use fathom_guard::mark::FileId;
 use fathom_sys::dirfd::{Dir, FileFacts, facts_of};
 use fathom_sys::process;
@@ -301,7 +302,11 @@ pub(crate) fn open_deep(root: &Dir, path: &[u8]) -> io::Result<Dir> {
 
 /// Opens the directory of a tree; a symbolic link is refused.
 pub(crate) fn open_root(path: &Path) -> Result<Dir, TreeError> {
-    Dir::open(path).map_err(TreeError::io("open", path))
+    Dir::open(path).map_err(|error| match error.kind() {
+        // A word of the command line, and nothing that the filesystem did.
+        io::ErrorKind::NotFound => FileRefusal::Missing(path.to_owned()).into(),
+        _ => TreeError::io("open", path)(error),
+    })
 }
 
 /// Takes the lock of a tree's directory.

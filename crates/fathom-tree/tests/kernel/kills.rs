@@ -1,6 +1,7 @@
 //! SIGKILL at any time: while a tree is built, while it is removed. What others put there stays, everything else goes.
 
 use crate::kit::{CHILD_FILES, Kit, check_tree, paths_below, small, start};
+use fathom_guard::FileRefusal;
 use fathom_testkit::{Scratch, Trial, counted, kernel_test, sample};
 use fathom_tree::error::TreeError;
 use fathom_tree::manifest::check::Depth;
@@ -56,7 +57,7 @@ fn killed() {
         match kit.clean(&dir) {
             Ok(_) | Err(TreeError::NoTree(_)) => {}
             // Killed before it was made, or after it was removed.
-            Err(TreeError::Io { .. }) if !dir.exists() => {}
+            Err(TreeError::Refused(FileRefusal::Missing(_))) if !dir.exists() => {}
             Err(error) => panic!("round {number}: {error}"),
         }
         let mut left: Vec<PathBuf> = paths_below(scratch.path())

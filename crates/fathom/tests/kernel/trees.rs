@@ -203,6 +203,13 @@ fn clean_of_a_file() {
     for args in [["tree", "verify", p(&file)], ["tree", "scan", p(&file)]] {
         sandbox.run(&args).is_refusal(2, &[p(&file), "Not a directory", "name a directory"]);
     }
+    // Nor is a name that is mistyped.
+    let none = dir.join("none");
+    let commands: [&[&str]; 5] =
+        [&["tree", "verify"], &["tree", "scan"], &["clean"], &["clean", "--list"], &["verify"]];
+    for command in commands {
+        sandbox.run(&[command, &[p(&none)]].concat()).is_refusal(2, &[p(&none)]);
+    }
     assert!(file.exists());
     sandbox.json(&["clean", p(&dir)], &[0]);
     assert!(!file.exists());
