@@ -7,7 +7,7 @@ mod transfer;
 mod tree;
 
 pub use capture::{Capture, MapTo, Replay};
-pub use settings::meant_setting;
+pub use settings::{meant_setting, not_text};
 pub use stored::{History, List, Report, ReportFormat, Rm, Show};
 pub use transfer::{
     Completions, Export, ExportFormat, ExportTable, Import, ImportCsv, ImportFrom, Shell,

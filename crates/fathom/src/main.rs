@@ -44,14 +44,16 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            match args::meant_setting(&error) {
-                Some(hint) => say(&hint),
+            let hint =
+                args::meant_setting(&error).or_else(|| args::not_text(&error, std::env::args_os()));
+            match &hint {
+                Some(hint) => say(hint),
                 // A closed pipe behind --help is no error.
                 None => drop(error.print()),
             }
             // What --json stands for is known only after parsing: programs get the usual last line all the same.
             if exit == Exit::Usage && std::env::args_os().any(|arg| arg == "--json") {
-                let text = args::meant_setting(&error).unwrap_or_else(|| error.to_string());
+                let text = hint.unwrap_or_else(|| error.to_string());
                 let text = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
                 let fields = serde_json::json!({ "error": text, "exit_code": exit.code() });
                 let _ = output::Output { json: true, quiet: true, screen }.json("result", &fields);

@@ -5,6 +5,19 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use fathom_base::shell;
 use fathom_model::{elsewhere, fsop_keys, keys, play_keys};
+use std::ffi::OsString;
+
+/// A word that is no text: which it is, and what to do. None for all other errors.
+pub fn not_text(error: &clap::Error, mut words: impl Iterator<Item = OsString>) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidUtf8 {
+        return None;
+    }
+    let word = words.find(|word| word.to_str().is_none()).map(shell::word)?;
+    Some(format!(
+        "{word} has bytes that are not UTF-8, and results are noted by names that are text: give another path to it, such as the \
+         one that this makes: mount --bind {word} /mnt"
+    ))
+}
 
 /// A setting that was written as an option, such as `--threads=4`: what to write instead. None for all other errors, and for
 /// commands that take no settings.
