@@ -274,7 +274,6 @@ pub fn plan(
     // What is verified is written in whole pieces.
     let piece_bytes = verify.as_ref().map_or(1, |verify| verify.granule_bytes);
     let length_bytes = length_bytes / piece_bytes * piece_bytes;
-    check_length(job, length_bytes)?;
     let files = u64::from(job.files.max(1));
     let mut plan = JobPlan {
         job: job.clone(),
@@ -288,6 +287,9 @@ pub fn plan(
         verify,
     };
     let is_plain = generator::is_plain_sequence(&plan);
+    if !(is_plain && is_one_piece(&plan)) {
+        check_length(job, length_bytes)?;
+    }
     let pass_bytes =
         if is_plain { length_bytes.saturating_mul(files) } else { streams::pass_bytes(&plan) };
     plan.amount_bytes = amount(job, pass_bytes);
@@ -343,6 +345,14 @@ fn parts(job: &Job) -> u64 {
 pub fn range_bytes_min(job: &Job) -> u64 {
     let requests = if job.access == Access::Replication { 32 } else { parts(job) };
     u64::from(job.block_size_bytes_max()) * requests
+}
+
+/// True for one stream that ends with its amount over less than a block: as the last piece of a longer one, it is what there is.
+fn is_one_piece(plan: &JobPlan) -> bool {
+    let job = &plan.job;
+    let is_stream = job.access == Access::Sequential && job.threads == 1;
+    let is_checked = job.verify != Verify::None;
+    is_stream && !is_checked && job.duration_ns.is_none() && plan.length_bytes > 0
 }
 
 /// Makes sure that each file has room for a request, and each thread's part for its own.
@@ -499,6 +509,7 @@ fn share_out(plans: &mut [&mut JobPlan]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generator::Generator;
     use fathom_model::keys;
 
     fn job(pairs: &[(&str, &str)]) -> Job {
@@ -531,6 +542,36 @@ mod tests {
             error(&[("access", "sequential"), ("block_size", "512k"), ("threads", "4")])
                 .contains("fewer threads")
         );
+    }
+
+    /// A stream that ends with its amount takes less than a block as the classics do; for a time it would go round in it.
+    #[test]
+    fn less_than_a_block_is_one_piece_of_a_stream() {
+        let of = |pairs: &[(&str, &str)], target_bytes: u64| {
+            let mut job = job(&[&[("access", "sequential"), ("block_size", "2M")], pairs].concat());
+            job.duration_ns = pairs.contains(&("threads", "1")).then_some(1);
+            plan(&job, target_bytes, 512, 1).map_err(|error| error.to_string())
+        };
+        let pieces = |plan: &JobPlan| {
+            let mut generator = Generator::new(plan, 0, 1);
+            std::iter::from_fn(move || generator.next().map(|r| (r.offset_bytes, r.size_bytes)))
+                .take(9)
+                .collect::<Vec<_>>()
+        };
+        let small = of(&[("amount", "1G"), ("direct", "no")], 1001).expect("one piece");
+        assert_eq!(pieces(&small), [(0, 1001)]);
+        let direct = of(&[("amount", "1G")], 1025).expect("what can be reached");
+        assert_eq!(pieces(&direct), [(0, 1024)]);
+        for refused in [
+            &[("threads", "2")][..],
+            &[("threads", "1")],
+            &[("verify", "after"), ("write_fraction", "1")],
+            &[("access", "reverse")],
+        ] {
+            let said = of(refused, 1 << 20).expect_err("refused");
+            assert!(said.starts_with("the range has "), "{said}");
+        }
+        assert!(of(&[], 511).expect_err("nothing").starts_with("the range has 0 B"));
     }
 
     /// Direct or not: the kernel clears whole logical blocks of a device.

@@ -172,7 +172,7 @@ fn dd() {
         .json(&["run", "dd", p(&file), "size=40000001", "amount=40000001", "--keep"], &[0, 1]);
     assert_eq!(made.records().len(), 1);
     assert_eq!(fs::metadata(&file).unwrap().len(), 40_000_001);
-    for block in ["1000", "65536", "1048576", "30000000"] {
+    for block in ["1000", "65536", "1048576", "30000000", "50000000"] {
         let block_size = format!("block_size={block}");
         let args = [
             "run",
