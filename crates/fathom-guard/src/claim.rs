@@ -55,6 +55,13 @@ impl Consent {
     fn covers(&self, id: &DeviceId) -> bool {
         self.destroy_ids.iter().any(|text| id.is_meant_by(text))
     }
+
+    /// The identifiers that none of these claims needed.
+    #[must_use]
+    pub fn beside(&self, claims: &[&Claim]) -> Vec<&str> {
+        let is_used = |text: &str| claims.iter().any(|claim| claim.id.is_meant_by(text));
+        self.destroy_ids.iter().map(String::as_str).filter(|text| !is_used(text)).collect()
+    }
 }
 
 impl Claim {

@@ -3,7 +3,7 @@
 use crate::control_group;
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
-use crate::target::{self, PreparedTarget, TargetWish};
+use crate::target::{self, PreparedTarget, TargetWish, say_what_is_idle};
 use crate::trial::{KeepRecord, Trial, check_buffers, check_overlap, check_start, run_trial};
 use crate::verify;
 use fathom_base::units::format_duration;
@@ -258,6 +258,7 @@ pub(crate) fn say_what_is_asked(
     for job in &options.workload.jobs {
         say_job(lab, job, &prepared[&key_of(job, &options.workload, &options.target)]);
     }
+    say_what_is_idle(lab, &prepared.values().collect::<Vec<_>>());
 }
 
 /// What was understood of one job.

@@ -7,6 +7,7 @@ use crate::lab::Lab;
 use crate::run::{RunOptions, give_back_one, say_job, single_target};
 use crate::search::Trials;
 pub use crate::search::{TIME_NS_MAX, TIME_NS_MIN};
+use crate::target::say_what_is_idle;
 use crate::trial::{KeepRecord, check_buffers};
 use fathom_base::units::{format_count, format_duration, format_ns};
 use fathom_model::keys::KeyError;
@@ -99,6 +100,7 @@ pub fn saturate(
     // The search sets requests in flight and times; the first run is this.
     let first = workload.jobs.first().map(|job| Job { threads: 1, depth: 1, ..job.clone() });
     first.iter().for_each(|job| say_job(lab, job, &target));
+    say_what_is_idle(lab, &[&target]);
     target.fill_up(lab, None, options.time_ns)?;
     let deadline_ns = started_ns + options.time_ns;
     let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns()).max(options.time_ns / 2);

@@ -7,7 +7,7 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::run::{RunOptions, give_back_one, say_job, single_target};
 use crate::search::Trials;
-use crate::target::{self, PreparedTarget};
+use crate::target::{self, PreparedTarget, say_what_is_idle};
 use crate::trial::KeepRecord;
 use fathom_base::units::{format_duration, format_size};
 use fathom_check::measuring;
@@ -155,6 +155,7 @@ fn prepare(
         RunOptions { workload, target: options.target.clone(), repeats: 1, until_steady: None };
     let (mut workload, mut target) = single_target(lab, &run)?;
     workload.jobs.iter().for_each(|job| say_job(lab, job, &target));
+    say_what_is_idle(lab, &[&target]);
     target.fill_up(lab, limit_ns, options.time_ns)?;
     // What could be written in time is the largest.
     workload.jobs.iter_mut().for_each(|job| job.size_bytes = None);

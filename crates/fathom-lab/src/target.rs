@@ -27,6 +27,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+mod idle;
 mod probe;
 mod reuse;
 mod room;
@@ -34,6 +35,7 @@ mod seal;
 mod there;
 mod tree;
 
+pub use idle::say_what_is_idle;
 pub(crate) use reuse::over_claim;
 use room::{check_blocks, check_room, check_size_limit};
 pub use room::{check_room_of_application, no_space, space, space_of_writers};

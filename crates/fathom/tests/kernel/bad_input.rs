@@ -28,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
             verified_by_two_names,
         ),
         kernel_test("a_device_in_a_file", &[FathomBinary, LoopDevices], device_of_a_file),
+        kernel_test("options_without_effect", &[FathomBinary, LoopDevices], without_effect),
         kernel_test("a_limit_of_file_sizes", &[FathomBinary, Tool("sh")], limit_of_file_sizes),
         kernel_test(
             "limits_of_file_sizes_of_programs",
@@ -263,6 +264,37 @@ fn device_of_a_file() {
     // The control: no device at all.
     fs::write(&file, format!("name = 'mix'\n{job}size = '4M'\n")).unwrap();
     usage(&sandbox, &[&args[..], &[&id]].concat(), &["is a directory", "leave it out"]);
+}
+
+/// Who keeps what is not made, or consents to what is not done, hears of it; it is no mistake.
+fn without_effect() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::with(16 * MIB, Content::Zeros, &LoopOptions::default()).unwrap();
+    let id = format!("--destroy={}", device.backing().display());
+    let somebodys = sandbox.dir().join("somebodys");
+    fs::write(&somebodys, vec![7; 4 << 20]).unwrap();
+    let dir = sandbox.dir();
+    let (keeps, consents) = ("--keep has no effect".to_owned(), format!("{id} has no effect"));
+    let run = |command: &str, target: &Path, options: &[&str], idle: &[&String]| {
+        let args = ["run", command, p(target), "operations=20", "direct=no"];
+        let done = sandbox.run(&[&args[..], options].concat());
+        assert!([0, 1].contains(&done.code), "{done:?}");
+        for words in [&keeps, &consents] {
+            let times = done.stderr.matches(words.as_str()).count();
+            assert_eq!(times, usize::from(idle.contains(&words)), "'{words}': {done:?}");
+        }
+    };
+    run("randread", &somebodys, &["--keep", &id], &[&keeps, &consents]);
+    run("randread", device.path(), &["--keep", &id], &[&keeps, &consents]);
+    run("randwrite", device.path(), &[&id], &[]);
+    run("randwrite", device.path(), &[&id, "--keep"], &[&keeps]);
+    run("randread", &dir.join("new"), &["size=4M", "--keep", &id], &[&consents]);
+    run("randread", &dir, &["size=4M", "--keep"], &[]);
+    run("randread", &dir, &["size=4M"], &[]);
+    // Of two, the one of a device that is not written.
+    let other = LoopDevice::with(16 * MIB, Content::Zeros, &LoopOptions::default()).unwrap();
+    let beside = format!("--destroy={}", other.backing().display());
+    run("randwrite", other.path(), &[&beside, &id], &[&consents]);
 }
 
 /// A limit of file sizes is an error with its cure, before anything is written or when it is met, and not the end of the

@@ -10,7 +10,7 @@ use super::{Order, fits};
 use fathom_check::measuring;
 use fathom_lab::error::ErrorClass;
 use fathom_lab::run::give_back_one;
-use fathom_lab::target::{PreparedTarget, TargetWish, prepare};
+use fathom_lab::target::{PreparedTarget, TargetWish, prepare, say_what_is_idle};
 use fathom_lab::{Lab, LabError, captured};
 use fathom_load::replay::{ReplayCost, ReplayError, ReplayQueues, ReplayRules, replay};
 use fathom_load::target::LoadTarget;
@@ -48,6 +48,7 @@ pub fn play(lab: &mut Lab<'_>, order: &Order<'_>, begins: &dyn Fn()) -> Result<R
         ..TargetWish::default()
     };
     let mut target = prepare(lab, path, &wish).map_err(in_own_words)?;
+    say_what_is_idle(lab, &[&target]);
     let record = filled(lab, order, &mut target, begins);
     give_back_one(lab, target);
     record
