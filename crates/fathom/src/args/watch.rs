@@ -68,6 +68,9 @@ pub struct Watch {
     /// optimize-table, sqlite, dd, copy, build-tree
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub recipe: Option<String>,
+    /// It is a part of another command, which says what that came to.
+    #[arg(skip)]
+    pub is_part: bool,
     /// The application to run and watch
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

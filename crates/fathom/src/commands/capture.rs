@@ -55,11 +55,10 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
             let capture = match open(&root, output, &device) {
                 Ok(capture) => capture,
                 Err(CaptureError::Denied(text) | CaptureError::Missing(text)) => {
-                    let error = CommandError::report_as(output, &text, Exit::Missing);
-                    if args.command.is_empty() {
-                        counters_instead(common, output, stop, &device, time_ns)?;
+                    if !args.command.is_empty() {
+                        return Err(CommandError::report_as(output, &text, Exit::Missing));
                     }
-                    return Err(error);
+                    return counters_instead((common, output, stop), &device, time_ns, &text);
                 }
             };
             let (word, command) = (word.to_owned(), &args.command[..]);
@@ -129,14 +128,14 @@ fn target(root: &SysRoot, word: Option<&String>, record: &CaptureRecord) -> Stri
     word.map_or_else(|| record.device.clone(), |word| standing::absolute_target(root, word))
 }
 
-/// What the counters of a device tell of the same time, where its requests cannot be seen one by one.
+/// What the counters of a device tell of the same time, where its requests cannot be seen one by one; `why` is the result.
 fn counters_instead(
-    common: &Common,
-    output: Output,
-    stop: &StopFlag,
+    (common, output, stop): (&Common, Output, &StopFlag),
     device: &device::Device,
     time_ns: Option<u64>,
-) -> Result<(), CommandError> {
+    why: &str,
+) -> CommandResult {
+    output.error(why);
     let time_ns = time_ns.unwrap_or(TIME_NS).clamp(10_000_000, 3_600_000_000_000);
     let time = format_ns(time_ns);
     output.note(&format!("What the counters of {} tell instead, in {time}:", device.name));
@@ -147,9 +146,13 @@ fn counters_instead(
         count: Some(1),
         all: true,
         plain: true,
+        is_part: true,
         ..Watch::default()
     };
-    super::watch::run(common, output, stop, &args).map(drop)
+    super::watch::run(common, output, stop, &args)?;
+    let exit = if stop.is_set() { Exit::Interrupted } else { Exit::Missing };
+    output.json("result", &serde_json::json!({ "error": why, "exit_code": exit.code() }))?;
+    Ok(exit)
 }
 
 /// The page of a stored capture or replay.

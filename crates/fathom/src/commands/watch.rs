@@ -95,7 +95,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
     let leave = || left = screen.finish(&watcher, is_recorded);
     // What was watched is stored, and what was started ended, also when it could not be shown: a terminal that takes nothing is
     // waited for after that.
-    let finished = finish(output, stop, application, recording, leave);
+    let finished = finish((output, args.is_part), stop, application, recording, leave);
     shown.and(left).map_err(CommandError::from).and(finished)
 }
 
@@ -162,7 +162,7 @@ impl Watch<'_> {
 
 /// Ends the application, stores what is left, leaves the view, and says what it came to.
 fn finish(
-    output: Output,
+    (output, is_part): (Output, bool),
     stop: &StopFlag,
     application: Option<Application>,
     recording: Option<Recording>,
@@ -176,6 +176,9 @@ fn finish(
         }
         None => {
             leave();
+            if is_part {
+                return Ok(interrupted);
+            }
             output.json("result", &serde_json::json!({ "exit_code": interrupted.code() }))?;
             Ok(interrupted)
         }

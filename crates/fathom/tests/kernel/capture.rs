@@ -1,7 +1,7 @@
 //! What a device was asked for: captured beside a load whose figures are known, replayed, and never left switched on.
 
 use crate::capture_instance::Instances;
-use crate::cli::{Kept, Running, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
+use crate::cli::{Done, Kept, Running, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
 use crate::gone::Passing;
 use fathom_model::capture::CaptureRecord;
 use fathom_observe::trace::event::{Action, Class};
@@ -366,6 +366,18 @@ fn refused() {
     assert!(said.contains("needs root") && said.contains("fathom watch"), "{said}");
     let shown = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(shown.contains("r_await") && shown.contains(&device.name()), "{shown}");
+    // Programs get one result, with the code that it ends with, after the counters.
+    let mut command = as_nobody(&binary);
+    command.args(["--json", "capture", &device.name(), "--time=50ms", "-o", "/tmp/fathom-never"]);
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let done = Done::of(output.status, text(&output.stdout), text(&output.stderr));
+    let objects = done.objects();
+    let results = objects.iter().filter(|object| object["type"] == "result").count();
+    assert_eq!((results, objects.len() > 1), (1, true), "{done:?}");
+    let result = done.result();
+    assert_eq!((result["exit_code"].as_i64(), done.code), (Some(4), 4), "{done:?}");
+    assert!(result["error"].as_str().is_some_and(|why| why.contains("needs root")), "{result}");
 }
 
 /// A shell command that reads some of a device.
