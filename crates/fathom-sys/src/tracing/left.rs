@@ -9,6 +9,7 @@ use crate::sysroot::SysRoot;
 use crate::tracefs::Tracefs;
 use std::ffi::CString;
 use std::fmt;
+use std::io;
 use std::os::fd::AsFd;
 
 /// How the names begin.
@@ -103,6 +104,13 @@ impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "trace instance {} of fathom {}, which has ended", self.name, self.owner)
     }
+}
+
+/// True for who may not see the tracing files, so that nobody can say what is left there.
+#[must_use]
+pub fn are_hidden(root: &SysRoot) -> bool {
+    let opened = Tracefs::open(root, root.is_live());
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// All of them; none for who may not see the tracing files.

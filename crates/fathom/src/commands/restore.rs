@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::session::{self, PutInOrder};
 use fathom_guard::{LockError, MeasuringLock, leftovers};
 use fathom_lab::restore::{self, ChangedSetting, Outcome, Report};
+use fathom_sys::process;
 use fathom_sys::program_marks;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::tracing::left as traces;
@@ -38,6 +39,7 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     };
     let mut text: String = done.changes.iter().map(|report| format!("{report}\n")).collect();
     let summary = restore::summary(&done.changes);
+    let hidden = hidden(&root, &state_dir);
     text += &format!("{}{}.\n", summary[..1].to_uppercase(), &summary[1..]);
     let left = [
         (&ended, "programs that killed commands"),
@@ -64,6 +66,7 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     if !traces_still.is_empty() {
         text += "Trace instances are still there; what helps is said above.\n";
     }
+    text += &hidden_text(&hidden);
     output.text(&text)?;
     let is_all = still.is_empty() && traces_still.is_empty();
     let of_programs = if is_all { Exit::Done } else { Exit::TargetIo };
@@ -74,10 +77,38 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     let files: Vec<String> = done.files.iter().map(ToString::to_string).collect();
     let result = serde_json::json!({
         "reports": lines, "changes": changes, "files": files, "ended": ended, "programs": still,
-        "traces_removed": traces_removed, "traces": traces_still, "exit_code": exit.code()
+        "traces_removed": traces_removed, "traces": traces_still, "not_looked_at": hidden, "exit_code": exit.code()
     });
     output.json("result", &result)?;
     Ok(exit)
+}
+
+/// What this user cannot look at, where something may be left.
+fn hidden(root: &SysRoot, state_dir: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    if !process::is_root() {
+        let of_root = fathom_store::default_path(None, true, None, None).ok();
+        let dir = of_root.as_deref().and_then(Path::parent);
+        let noted = dir.filter(|dir| *dir != state_dir && dir.exists());
+        all.extend(
+            noted.map(|dir| format!("what root's commands have noted in {}", dir.display())),
+        );
+        all.push("programs that other users' commands have started".to_owned());
+    }
+    if traces::are_hidden(root) {
+        all.push("trace instances".to_owned());
+    }
+    all
+}
+
+fn hidden_text(hidden: &[String]) -> String {
+    match hidden {
+        [] => String::new(),
+        hidden => format!(
+            "Not looked at, for want of rights: {}; as root, and outside of containers: fathom restore\n",
+            hidden.join(", ")
+        ),
+    }
 }
 
 /// What only one may do at a time.
@@ -124,6 +155,8 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
     if [left.len(), traces.len(), files.len(), pending.len()] == [0; 4] {
         text += "Nothing is left changed.\n";
     }
+    let hidden = hidden(root, state_dir);
+    text += &hidden_text(&hidden);
     output.text(&text)?;
     let lines: Vec<serde_json::Value> = pending
         .iter()
@@ -134,7 +167,7 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
         })
         .collect();
     let result = serde_json::json!({
-        "pending": lines, "programs": left, "traces": traces, "files": files
+        "pending": lines, "programs": left, "traces": traces, "files": files, "not_looked_at": hidden
     });
     output.json("result", &result)?;
     Ok(Exit::Done)
