@@ -7,6 +7,7 @@ use fathom_load::plan::PlanError;
 use fathom_load::run::LoadError;
 use fathom_model::builtin::WorkloadError;
 use fathom_model::keys::KeyError;
+use fathom_sys::process;
 use fathom_sys::threads;
 use std::io;
 use std::path::PathBuf;
@@ -156,7 +157,7 @@ impl LabError {
     }
 }
 
-/// What some errors say of the filesystem or the device, and where the kernel tells more, or of a limit; nothing of others.
+/// What some errors say of the filesystem or the device, and where the kernel tells more, of a limit, or of who may; nothing of others.
 fn damage(error: &io::Error) -> &'static str {
     const EUCLEAN: i32 = 117;
     const EBADMSG: i32 = 74;
@@ -166,6 +167,10 @@ fn damage(error: &io::Error) -> &'static str {
             ": the filesystem is damaged (dmesg tells more; fsck on the unmounted device)"
         }
         Some(EIO) => ": the device failed (dmesg tells which)",
+        _ if error.kind() == io::ErrorKind::PermissionDenied && process::is_root() => {
+            ", although this is root: a container, a security module or the filesystem forbids it"
+        }
+        _ if error.kind() == io::ErrorKind::PermissionDenied => "; run as its owner or as root",
         _ => threads::descriptors_cure(error).unwrap_or_default(),
     }
 }
