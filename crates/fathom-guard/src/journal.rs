@@ -207,7 +207,9 @@ pub struct Contents {
     /// The entries.
     pub records: Vec<Record>,
     /// Files that cannot be understood, with the reason; they are left alone.
-    pub unreadable: Vec<(PathBuf, String)>,
+    pub damaged: Vec<(PathBuf, String)>,
+    /// Files that cannot be read, as those of another user; nobody can say what they tell of.
+    pub unread: Vec<(PathBuf, io::Error)>,
 }
 
 fn directory(state_dir: &Path) -> PathBuf {
@@ -290,16 +292,17 @@ pub fn read_all(root: &SysRoot, state_dir: &Path) -> Result<Contents, FileRefusa
             // Another fathom has put it in order meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
-                contents.unreadable.push((file, error.to_string()));
+                contents.unread.push((file, error));
                 continue;
             }
         };
         match mark::parse::<Entry>(&text) {
             Ok(entry) if entry.format <= FORMAT => contents.records.push(Record { file, entry }),
-            Ok(entry) => contents
-                .unreadable
-                .push((file, format!("written by a newer fathom ({})", entry.format))),
-            Err(reason) => contents.unreadable.push((file, reason)),
+            Ok(entry) => {
+                let reason = format!("written by a newer fathom ({})", entry.format);
+                contents.damaged.push((file, reason));
+            }
+            Err(reason) => contents.damaged.push((file, reason)),
         }
     }
     Ok(contents)

@@ -17,6 +17,7 @@ use fathom_sys::cgroup_io;
 use fathom_sys::dirfd::{self, Dir, FileFacts};
 use fathom_sys::process::Life;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::threads;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,8 +47,17 @@ pub enum Outcome {
         mount_point: PathBuf,
         /// Another file system is mounted there.
         is_another: bool,
+        /// It is kept on purpose, so that nothing else looks for it.
+        is_kept: bool,
         /// The entry.
         entry: PathBuf,
+    },
+    /// Its file system is not mounted where it was, and somebody does not need it any more: the entry is removed.
+    Forgotten,
+    /// It is found in another place by now; the entry stays.
+    Moved {
+        /// Where.
+        to: PathBuf,
     },
     /// Something else lies there by now, or among it: that was not touched, what was ours is gone.
     Foreign {
@@ -63,6 +73,11 @@ pub enum Outcome {
     },
     /// A tree of files that was not finished: it can be gone on with, so it stays, and its entry.
     Unfinished,
+    /// The entry cannot be read: nobody knows what it tells of.
+    Unread {
+        /// Why, and the cure.
+        reason: String,
+    },
     /// It could not be removed; the entry stays and the next start tries again.
     Failed {
         /// Why.
@@ -98,17 +113,13 @@ impl fmt::Display for Report {
             Outcome::OwnerElsewhere { is_of_this_boot: false } => {
                 write!(f, "{path}: belongs to a fathom in another container or on another machine")
             }
-            Outcome::NotMounted { mount_point, is_another, entry } => {
-                let point = mount_point.display();
-                let what =
-                    if *is_another { "has another file system by now" } else { "is not mounted" };
-                write!(
-                    f,
-                    "{path}: {point} {what}; it is looked for again at the next start (if it never comes back, forget \
-                     it: rm {})",
-                    shell::path(entry)
-                )
+            Outcome::NotMounted { .. } | Outcome::Forgotten | Outcome::Moved { .. } => {
+                self.fmt_away(f)
             }
+            Outcome::Unread { reason } => write!(
+                f,
+                "{path}: this entry of the journal cannot be read, so that nobody knows of which test files it tells: {reason}"
+            ),
             Outcome::Foreign { names }
                 if names
                     .iter()
@@ -154,6 +165,40 @@ impl fmt::Display for Report {
     }
 }
 
+impl Report {
+    /// About what is not where it was made.
+    fn fmt_away(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.outcome {
+            Outcome::NotMounted { mount_point, is_another, is_kept, .. } => {
+                let point = mount_point.display();
+                let what =
+                    if *is_another { "has another file system by now" } else { "is not mounted" };
+                let then = if *is_kept {
+                    "it stays as it is"
+                } else {
+                    "it is looked for again at the next start"
+                };
+                write!(
+                    f,
+                    "{path}: {point} {what}; {then} (if it never comes back: fathom clean {} --forget)",
+                    shell::path(&self.path)
+                )
+            }
+            Outcome::Forgotten => {
+                write!(f, "{path}: forgotten, where its file system is nothing was touched")
+            }
+            Outcome::Moved { to } => write!(
+                f,
+                "{path}: not forgotten, it is {} by now; fathom clean {} removes it",
+                to.display(),
+                shell::path(&self.path)
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Outcome {
     /// True when nobody needs to hear of it: a living owner's, a kept thing, or one that was gone.
     #[must_use]
@@ -167,15 +212,31 @@ impl Outcome {
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
 pub fn clean(root: &SysRoot, state_dir: &Path, force: bool) -> Result<Vec<Report>, FileRefusal> {
-    let journal::Contents { records, unreadable } = journal::read_all(root, state_dir)?;
+    let mut contents = journal::read_all(root, state_dir)?;
+    let records = std::mem::take(&mut contents.records);
     let mut reports: Vec<Report> =
         records.iter().map(|record| clean_one(root, record, force)).collect();
-    reports.extend(unreadable.into_iter().map(|(path, reason)| Report {
-        run_id: String::new(),
-        outcome: Outcome::Failed { reason, by_hand: format!("rm {}", shell::path(&path)) },
-        path,
-    }));
+    reports.extend(not_understood(contents));
     Ok(reports)
+}
+
+/// Entries that tell nothing: it may be of what is asked for.
+fn not_understood(contents: journal::Contents) -> impl Iterator<Item = Report> {
+    let report = |path, outcome| Report { run_id: String::new(), path, outcome };
+    let damaged = contents.damaged.into_iter().map(move |(path, reason)| {
+        let by_hand = format!("rm {}", shell::path(&path));
+        report(path, Outcome::Failed { reason, by_hand })
+    });
+    let unread = contents.unread.into_iter().map(move |(path, error)| {
+        let cure = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                "; do this as its owner or as root, or name another store (--db=FILE)"
+            }
+            _ => threads::descriptors_cure(&error).unwrap_or_default(),
+        };
+        report(path, Outcome::Unread { reason: format!("{error}{cure}") })
+    });
+    damaged.chain(unread)
 }
 
 /// Removes what lies below a directory, the directory itself among it, and was kept, or left behind by a dead owner; trees
@@ -189,16 +250,23 @@ pub fn clean_below(
     dir: &Path,
     before: &mut dyn FnMut(&Path) -> io::Result<()>,
 ) -> Result<Vec<Report>, FileRefusal> {
-    let journal::Contents { records, .. } = journal::read_all(root, state_dir)?;
+    let mut contents = journal::read_all(root, state_dir)?;
     let is_meant = |record: &Record| {
         let is_file = matches!(record.entry.kind, Kind::File | Kind::Directory | Kind::Private);
         is_file && record.entry.path.starts_with(dir)
     };
     let mut reports = Vec::new();
-    for mut record in records.into_iter().filter(is_meant) {
+    for mut record in std::mem::take(&mut contents.records).into_iter().filter(is_meant) {
         let is_dead = record.entry.owner.life(root) == Life::Dead;
+        let is_here = mounted(root, &record.entry) == Mounted::Same;
+        if is_dead && !is_here && found_elsewhere(root, &record).is_none() {
+            // It may come back, as what was kept.
+            let Entry { run_id, path, .. } = record.entry.clone();
+            reports.push(Report { run_id, path, outcome: not_mounted(root, &record) });
+            continue;
+        }
         if is_dead
-            && is_mounted(root, &record.entry)
+            && is_here
             && let Err(error) = before(&record.entry.path)
         {
             let Entry { run_id, path, .. } = record.entry.clone();
@@ -211,6 +279,50 @@ pub fn clean_below(
         }
         reports.push(clean_one(root, &record, false));
     }
+    reports.extend(not_understood(contents));
+    Ok(reports)
+}
+
+/// Takes out of the journal what was made at a path, or below it, on filesystems that are not mounted there any more. Where none
+/// is in the place of one, which may come back, that path must lie in it. No file is touched.
+///
+/// # Errors
+/// [`FileRefusal::Io`] when the journal exists but cannot be listed, or changed.
+pub fn forget_away(
+    root: &SysRoot,
+    state_dir: &Path,
+    path: &Path,
+) -> Result<Vec<Report>, FileRefusal> {
+    let mut contents = journal::read_all(root, state_dir)?;
+    let is_meant = |record: &Record| {
+        let Entry { kind, path: made, .. } = &record.entry;
+        !matches!(kind, Kind::ControlGroup { .. }) && made.starts_with(path)
+    };
+    let mut reports = Vec::new();
+    for record in std::mem::take(&mut contents.records).into_iter().filter(is_meant) {
+        let entry = &record.entry;
+        let mounted = mounted(root, entry);
+        if mounted == Mounted::Same {
+            continue;
+        }
+        let is_named = mounted == Mounted::Another || path.starts_with(&entry.mount_point);
+        let outcome = match entry.owner.life(root) {
+            Life::Alive => Outcome::OwnerAlive { pid: entry.owner.pid },
+            Life::Unknown => {
+                Outcome::OwnerElsewhere { is_of_this_boot: entry.owner.is_of_this_boot(root) }
+            }
+            Life::Dead => match found_elsewhere(root, &record) {
+                Some(found) => Outcome::Moved { to: found.entry.path },
+                None if is_named => {
+                    record.remove()?;
+                    Outcome::Forgotten
+                }
+                None => not_mounted(root, &record),
+            },
+        };
+        reports.push(Report { run_id: entry.run_id.clone(), path: entry.path.clone(), outcome });
+    }
+    reports.extend(not_understood(contents));
     Ok(reports)
 }
 
@@ -233,10 +345,19 @@ fn clean_one(root: &SysRoot, record: &Record, force: bool) -> Report {
     Report { run_id: entry.run_id.clone(), path: entry.path.clone(), outcome }
 }
 
-/// True where its filesystem is mounted where it was.
-fn is_mounted(root: &SysRoot, entry: &Entry) -> bool {
-    let noted = entry.filesystem.as_ref();
-    filesystem::mounted(root, &entry.path, &entry.mount_point, noted) == Mounted::Same
+/// What is mounted where its filesystem was.
+fn mounted(root: &SysRoot, entry: &Entry) -> Mounted {
+    filesystem::mounted(root, &entry.path, &entry.mount_point, entry.filesystem.as_ref())
+}
+
+/// What is to be said where its filesystem is away.
+fn not_mounted(root: &SysRoot, Record { file, entry }: &Record) -> Outcome {
+    Outcome::NotMounted {
+        mount_point: entry.mount_point.clone(),
+        is_another: mounted(root, entry) == Mounted::Another,
+        is_kept: entry.kept,
+        entry: file.clone(),
+    }
 }
 
 /// How somebody removes it without fathom.
@@ -254,31 +375,27 @@ fn by_hand(entry: &Entry) -> String {
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
 pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<PathBuf>, FileRefusal> {
-    let journal::Contents { records, unreadable } = journal::read_all(root, state_dir)?;
+    let journal::Contents { records, damaged, unread } = journal::read_all(root, state_dir)?;
     let is_left = |entry: &Entry| {
         !entry.kept && entry.kind != Kind::Tree && entry.owner.life(root) == Life::Dead
     };
     let entries = records.into_iter().map(|record| record.entry).filter(is_left);
-    let unreadable = unreadable.into_iter().map(|(path, _)| path);
-    Ok(entries.map(|entry| entry.path).chain(unreadable).collect())
+    let damaged = damaged.into_iter().map(|(path, _)| path);
+    let unread = unread.into_iter().map(|(path, _)| path);
+    Ok(entries.map(|entry| entry.path).chain(damaged).chain(unread).collect())
 }
 
 fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
     let entry = &record.entry;
-    let noted = entry.filesystem.as_ref();
-    match filesystem::mounted(root, &entry.path, &entry.mount_point, noted) {
+    match mounted(root, entry) {
         Mounted::Same => {}
         // Nothing is to be done about it, wherever its file system is.
         Mounted::Nothing | Mounted::Another if entry.kept => return Ok(Outcome::Kept),
-        other => {
+        Mounted::Nothing | Mounted::Another => {
             if let Some(found) = found_elsewhere(root, record) {
                 return remove(root, &found);
             }
-            return Ok(Outcome::NotMounted {
-                mount_point: entry.mount_point.clone(),
-                is_another: other == Mounted::Another,
-                entry: record.file.clone(),
-            });
+            return Ok(not_mounted(root, record));
         }
     }
     if entry.kind == Kind::Private {

@@ -61,8 +61,77 @@ fn what_is_on_a_filesystem_that_another_hides_is_not_forgotten() {
         "{reports:?}"
     );
     assert!(left.entry.exists() && !reports[0].outcome.is_quiet());
-    let cure = format!("forget it: rm {})", left.entry.display());
+    let cure = format!("never comes back: fathom clean '{}' --forget)", left.path.display());
     assert!(reports[0].to_string().ends_with(&cure), "{}", reports[0]);
+}
+
+/// Cleaning what is below a mount point is no word about another filesystem that was there before.
+#[test]
+fn what_was_kept_stays_so_while_its_filesystem_is_away() {
+    for change in [of_another, |value: &mut Value| value["mount_point"] = json!("/nowhere")] {
+        let left = Left::new(true, change);
+        let root = SysRoot::live();
+        let (state, ground) = (left.scratch.path().join("state"), left.scratch.path());
+        // Found by its inode where it is, it would be taken away there.
+        let mut value: Value = serde_json::from_slice(&fs::read(&left.entry).unwrap()).unwrap();
+        value["at"]["device"] = json!("9999:1");
+        fs::write(&left.entry, value.to_string()).unwrap();
+        let never = &mut |_: &Path| -> io::Result<()> { panic!("nothing goes") };
+        let reports = clean_below(&root, &state, ground, never).unwrap();
+        assert!(
+            matches!(reports[0].outcome, Outcome::NotMounted { is_kept: true, .. }),
+            "{reports:?}"
+        );
+        assert!(left.path.join("data").exists());
+        assert_eq!(left.clean()[0].outcome, Outcome::Kept, "as before");
+    }
+}
+
+/// What is known of a filesystem that another one has taken the place of is forgotten when somebody says so; of one that may
+/// come back only where it is named.
+#[test]
+fn what_is_on_a_filesystem_that_is_away_is_forgotten_by_name() {
+    let root = SysRoot::live();
+    let away: fn(&mut Value) = |value| {
+        value["at"]["device"] = json!("9999:1");
+        value["mount_point"] = json!(Path::new(value["path"].as_str().unwrap()).parent());
+    };
+    let another: fn(&mut Value) = |value| {
+        value["at"]["device"] = json!("9999:1");
+        of_another(value);
+    };
+    for (change, is_kept, by_ground) in [(another, true, true), (another, false, true)]
+        .into_iter()
+        .chain([(away, true, false), (away, false, false)])
+    {
+        let left = Left::new(is_kept, change);
+        let (state, above) = (left.scratch.path().join("state"), left.scratch.path());
+        let forget = |path: &Path| forget_away(&root, &state, path).unwrap();
+        assert!(forget(&above.join("other")).is_empty());
+        let reports = forget(above);
+        assert_eq!(reports[0].outcome == Outcome::Forgotten, by_ground, "{reports:?}");
+        if !by_ground {
+            assert!(matches!(reports[0].outcome, Outcome::NotMounted { is_another: false, .. }));
+            assert_eq!(forget(&left.path)[0].outcome, Outcome::Forgotten);
+        }
+        assert!(!left.entry.exists() && left.path.join("data").exists(), "no file is touched");
+    }
+    // What is there, what lives, and what is found elsewhere, is known on.
+    let left = Left::new(true, |_| ());
+    let state = left.scratch.path().join("state");
+    assert!(forget_away(&root, &state, &left.path).unwrap().is_empty() && left.entry.exists());
+    let left = Left::new(true, |value| value["mount_point"] = json!("/nowhere"));
+    let state = left.scratch.path().join("state");
+    let moved = forget_away(&root, &state, &left.path).unwrap();
+    assert_eq!(moved[0].outcome, Outcome::Moved { to: left.path.clone() });
+    let left = Left::new(false, |value| {
+        let me = journal::Owner::current(&SysRoot::live()).unwrap();
+        value["owner"]["start_time_ticks"] = json!(me.start_time_ticks);
+        of_another(value);
+    });
+    let state = left.scratch.path().join("state");
+    let lives = forget_away(&root, &state, &left.path).unwrap();
+    assert!(matches!(lives[0].outcome, Outcome::OwnerAlive { .. }) && left.entry.exists());
 }
 
 #[test]

@@ -135,30 +135,67 @@ fn file_id(path: &Path) -> io::Result<FileId> {
     Ok(dir.facts(name)?.into())
 }
 
+/// Where a file, or a directory of several, is that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// In its place; also of devices, whose identifier tells them.
+    There,
+    /// Removed or lost: the filesystem that it was on is mounted, and has no such file.
+    Gone,
+    /// Another one is in its place.
+    Replaced,
+    /// Another filesystem, or another part of it, is mounted where its own was.
+    Hidden,
+    /// The filesystem that it was on is not mounted, nor another one in its place.
+    Away,
+}
+
 impl Head {
-    /// Whether the file at its path is the one that was written, as far as that can be known. The time of birth tells,
-    /// and only where a filesystem has none the inode's number: FAT gives other numbers after each mount. The
-    /// filesystem's device number tells nothing, as it may change with every start of the machine.
+    /// Where it is, as far as that can be known. The time of birth tells whether a file is the one that was written, and only
+    /// where a filesystem has none the inode's number: FAT gives other numbers after each mount. The filesystem's device number
+    /// tells nothing, as it may change with every start of the machine.
     ///
     /// # Errors
     /// Those of looking at it.
-    pub fn is_still_there(&self) -> io::Result<bool> {
-        let Some(written) = self.file_id else { return Ok(true) };
-        let found = file_id(&self.target)?;
-        Ok(match (written.born_ns, found.born_ns) {
-            (Some(written_ns), Some(found_ns)) => written_ns == found_ns,
-            _ => written.inode == found.inode,
-        })
+    pub fn whereabouts(&self, root: &SysRoot) -> io::Result<Whereabouts> {
+        let Some(written) = self.file_id else { return Ok(Whereabouts::There) };
+        let elsewhere = self.elsewhere(root);
+        match file_id(&self.target) {
+            Ok(found) => {
+                let is_same = match (written.born_ns, found.born_ns) {
+                    (Some(written_ns), Some(found_ns)) => written_ns == found_ns,
+                    // Of another filesystem the number says nothing.
+                    _ => elsewhere != Some(Whereabouts::Hidden) && written.inode == found.inode,
+                };
+                let other = elsewhere.unwrap_or(Whereabouts::Replaced);
+                Ok(if is_same { Whereabouts::There } else { other })
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound => Ok(elsewhere.unwrap_or(Whereabouts::Gone)),
+                io::ErrorKind::NotADirectory => Ok(elsewhere.unwrap_or(Whereabouts::Replaced)),
+                _ => Err(error),
+            },
+        }
     }
 
-    /// True when the file was removed or lost: the filesystem that it was on is mounted, and has no such file.
-    pub fn is_gone(&self, root: &SysRoot) -> bool {
-        let Some(mount_point) = &self.mount_point else { return false };
-        let noted = self.filesystem.as_ref();
-        let is_mounted =
-            filesystem::mounted(root, &self.target, mount_point, noted) == Mounted::Same;
-        let found = fs::symlink_metadata(&self.target);
-        is_mounted && found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    /// What has become of the filesystem that it was on; none where that is mounted.
+    fn elsewhere(&self, root: &SysRoot) -> Option<Whereabouts> {
+        let Some(mount_point) = &self.mount_point else { return Some(Whereabouts::Away) };
+        match filesystem::mounted(root, &self.target, mount_point, self.filesystem.as_ref()) {
+            Mounted::Same => None,
+            Mounted::Another => Some(Whereabouts::Hidden),
+            Mounted::Nothing => Some(Whereabouts::Away),
+        }
+    }
+
+    /// Where its filesystem was mounted; of older versions' heads, and of devices, its own place.
+    #[must_use]
+    pub fn mount_point(&self) -> &Path {
+        self.mount_point.as_deref().unwrap_or(&self.target)
+    }
+
+    fn is_gone(&self, root: &SysRoot) -> bool {
+        self.whereabouts(root).is_ok_and(|found| found == Whereabouts::Gone)
     }
 }
 
@@ -484,14 +521,33 @@ mod tests {
     fn another_file_of_the_same_name_is_not_the_one_that_was_written() {
         let (dir, file, shelf) = shelf_about_a_file("another");
         let head = shelf.all().pop().unwrap().head;
+        let whereabouts = || head.whereabouts(&SysRoot::live()).unwrap();
         fs::write(&file, "the same one, written again").unwrap();
-        assert!(head.is_still_there().unwrap());
+        assert_eq!(whereabouts(), Whereabouts::There);
         // Times of birth are as fine as a tick of the kernel.
         std::thread::sleep(Duration::from_millis(50));
         fs::remove_file(&file).unwrap();
-        assert!(head.is_still_there().is_err(), "gone");
+        assert_eq!(whereabouts(), Whereabouts::Gone);
         fs::write(&file, "written").unwrap();
-        assert!(!head.is_still_there().unwrap(), "its inode number may be the old one");
+        assert_eq!(whereabouts(), Whereabouts::Replaced, "its inode number may be the old one");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Where no time of birth tells, the number of an inode does, but not on another filesystem.
+    #[test]
+    fn a_number_of_an_inode_says_nothing_of_another_filesystem() {
+        let (dir, file, shelf) = shelf_about_a_file("number");
+        let root = SysRoot::live();
+        let mut head = shelf.all().pop().unwrap().head;
+        head.file_id.as_mut().unwrap().born_ns = None;
+        assert_eq!(head.whereabouts(&root).unwrap(), Whereabouts::There);
+        let another = FilesystemId::of(&root, Path::new("/proc/self"));
+        head.filesystem = another;
+        assert_eq!(head.whereabouts(&root).unwrap(), Whereabouts::Hidden);
+        fs::remove_file(&file).unwrap();
+        assert_eq!(head.whereabouts(&root).unwrap(), Whereabouts::Hidden);
+        head.mount_point = Some("/nowhere".into());
+        assert_eq!(head.whereabouts(&root).unwrap(), Whereabouts::Away);
         fs::remove_dir_all(&dir).unwrap();
     }
 

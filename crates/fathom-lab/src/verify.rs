@@ -1,6 +1,6 @@
 //! Verified blocks around a trial and in later runs: who may verify what, reading back, and what is kept.
 
-use crate::books::{self, Known, Place, Scribe, Shelf, Volume};
+use crate::books::{self, Known, Place, Scribe, Shelf, Volume, Whereabouts};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::target::PreparedTarget;
@@ -28,8 +28,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod forget;
 mod read;
 
+pub use forget::{Forgotten, forget_away, forget_below, forget_removed, remembers};
 use read::Files;
 
 /// What a trial takes along: what is known of the targets that it will write, and what jobs that verify need.
@@ -358,28 +360,6 @@ pub struct Later<'a> {
     pub emit: &'a mut dyn FnMut(Event),
 }
 
-/// Forgets what is known of files that were removed since; which they were, and the error of one that could not be forgotten.
-#[must_use]
-pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> (Vec<PathBuf>, Option<io::Error>) {
-    Shelf::new(state_dir).forget_removed(root)
-}
-
-/// Forgets what is known of what was written to a path, or below it: not all of it is there any more.
-///
-/// # Errors
-/// Those of removing what was noted.
-pub fn forget_below(state_dir: &Path, path: &Path) -> io::Result<()> {
-    Shelf::new(state_dir).about(&Place::gone(path)).into_iter().try_for_each(Volume::remove)
-}
-
-/// True when something is known of what was written to a path, or below it, at which there is nothing any more; also when that
-/// cannot be told, because what is known cannot be read.
-#[must_use]
-pub fn remembers(state_dir: &Path, path: &Path) -> bool {
-    let shelf = Shelf::new(state_dir);
-    !shelf.about(&Place::gone(path)).is_empty() || !shelf.unread().is_empty()
-}
-
 /// What was noted cannot be read, which says nothing of any target: whether it is one of the targets asked for, nobody knows.
 fn not_read(unread: &[(PathBuf, io::Error)]) -> Option<LabError> {
     let (path, error) = unread.first()?;
@@ -462,21 +442,15 @@ fn check_volume(
     unopened: &mut Option<LabError>,
 ) -> Result<LaterCheck, LabError> {
     let head = volume.head.clone();
-    let is_gone = match head.is_still_there() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && head.is_gone(later.root) => true,
-        Err(error) => {
-            let reason = format!("{error}; is its filesystem mounted there?");
-            return Err(unusable(&head, (ErrorClass::Usage, reason)));
-        }
-        Ok(true) => false,
-        Ok(false) => {
-            let reason = format!(
-                "is not the file that was written by run {}: that one was removed or replaced since, and nothing is known of this one",
-                head.run_id
-            );
-            return Err(unusable(&head, (ErrorClass::Usage, reason)));
-        }
-    };
+    let found = head.whereabouts(later.root).map_err(|source| LabError::TargetIo {
+        path: head.target.clone(),
+        what: "looking for it",
+        source,
+    })?;
+    if let Some(reason) = forget::not_there(&head, found) {
+        return Err(unusable(&head, (ErrorClass::Usage, reason)));
+    }
+    let is_gone = found == Whereabouts::Gone;
     let writes = writes_of(&volume, later.memory_limit_bytes);
     let Writes { books, was_cut_off, acknowledged } = writes.map_err(|(class, reason)| {
         let reason = if is_gone { format!("the file is gone, and {reason}") } else { reason };

@@ -496,7 +496,7 @@ measuring command removes the test files of the run that crashed.
   fathom verify /dev/sdb --db=/mnt/other/fathom.db    after the power was cut
 
 Exit code 0: what could be checked is as written; 1: of a target nothing could be checked, as where no sync had covered \
-anything before a crash; 2: nothing is known of the target, it was replaced, or may not be read; 3: a measurement is running; \
+anything before a crash; 2: nothing is known of the target, it was replaced, its filesystem is away, or it may not be read; 3: a measurement is running; \
 4: no more files can be opened (ulimit -n), or there is no memory; 5: a block does not hold what must be there, a file is gone, \
 or the target failed; 6: what was noted beside the store cannot be read; 130: interrupted. The most serious of several wins: \
 130, 5, 3, 4, 6, 2, 1.")]

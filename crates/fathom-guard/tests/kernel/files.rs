@@ -654,10 +654,12 @@ fn unmounted() -> Result {
     let outcome = |is_another| Outcome::NotMounted {
         mount_point: point.clone(),
         is_another,
+        is_kept: false,
         entry: entry.clone(),
     };
     assert_eq!(reports[0].outcome, outcome(false));
-    assert!(reports[0].to_string().ends_with(&format!("rm {})", entry.display())), "{reports:?}");
+    let cure = format!("fathom clean {} --forget)", reports[0].path.display());
+    assert!(reports[0].to_string().ends_with(&cure), "{reports:?}");
     // Another file system in its place: what was made is not gone for that.
     run_tool("mount", [Path::new("-t"), Path::new("tmpfs"), Path::new("none"), &point])?;
     let reports = clean(&root, state.path(), false)?;

@@ -96,12 +96,20 @@ pub struct TreeVerify {
 Removes trees of files and kept test files in DIR and below it. A file goes when it is as fathom left it, or every byte in it is \
 fathom's; a directory goes when it is empty. Everything else stays and is named. No link is followed and no mount crossed.
 
+With --forget no file is touched, and DIR need not be there: what fathom still knows of test files on filesystems that were made anew or \
+are not mounted any more is forgotten, so that fathom verify asks for it no longer. Of one in whose place nothing is mounted only where DIR is \
+its mount point, or lies in it: it may come back.
+
   fathom clean /srv/data/tree
-  fathom clean /srv --list          what there is")]
+  fathom clean /srv --list          what there is
+  fathom clean /mnt/old --forget    /mnt/old was formatted")]
 pub struct Clean {
     /// A tree, or a directory above
     pub dir: PathBuf,
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     pub list: bool,
+    /// Forget what is noted of test files that are not there any more, and touch no file
+    #[arg(long, conflicts_with = "list")]
+    pub forget: bool,
 }

@@ -19,11 +19,16 @@ use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
+mod forget;
+
 /// What stays is named up to here.
 const NAMED_MAX: usize = 20;
 
 /// Removes trees and kept test files, or says what there is.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> CommandResult {
+    if args.forget {
+        return forget::run(common, output, args);
+    }
     let dir = args.dir.canonicalize().map_err(|error| {
         let text = format!("{}: {error}; name a tree, or a directory above", args.dir.display());
         CommandError::usage(output, &text)
@@ -130,7 +135,16 @@ impl Done {
     /// Says what became of test files; those that stay are no success.
     fn test_files(&mut self, dir: &Path, found: &FoundBelow, mut reports: Vec<Report>) {
         let is_told = |path: &Path| reports.iter().any(|report| report.path == path);
+        let is_unread = reports.iter().any(|report| report.run_id.is_empty());
         for path in found.test_dirs.iter().filter(|path| path.exists() && !is_told(path)) {
+            if is_unread {
+                let _ = writeln!(
+                    self.text,
+                    "{}: stays, whether it is fathom's cannot be told without what of the journal cannot be read",
+                    path.display()
+                );
+                continue;
+            }
             self.exit = self.exit.max(Exit::Refused);
             let _ = writeln!(
                 self.text,
@@ -144,12 +158,17 @@ impl Done {
         reports.retain(|report| report.outcome != Outcome::Vanished);
         for report in &reports {
             self.text += &report_text(report);
-            self.exit = self.exit.max(match report.outcome {
-                Outcome::OwnerAlive { .. } => Exit::Refused,
-                _ => exit_of_file(report),
-            });
+            self.exit = self.exit.max(exit_of_report(report));
         }
         self.lines = reports.iter().map(ToString::to_string).collect();
+    }
+}
+
+/// What became of one thing of the journal: who asks for it hears also of those who work with it.
+fn exit_of_report(report: &Report) -> Exit {
+    match report.outcome {
+        Outcome::OwnerAlive { .. } => Exit::Refused,
+        _ => exit_of_file(report),
     }
 }
 
@@ -250,5 +269,7 @@ mod tests {
         for theirs in [Outcome::OwnerAlive { pid: 7 }, Outcome::ForeignData] {
             assert_eq!(exit(vec![Outcome::Removed, theirs]), (Exit::Refused, 2));
         }
+        let unread = || Outcome::Unread { reason: "Permission denied".into() };
+        assert_eq!(exit(vec![Outcome::Removed, unread()]), (Exit::Internal, 2));
     }
 }

@@ -201,6 +201,7 @@ pub(super) fn exit_of_file(report: &leftovers::Report) -> Exit {
         Outcome::Foreign { .. } | Outcome::ForeignData | Outcome::Mounted { .. } => Exit::Refused,
         Outcome::OwnerElsewhere { is_of_this_boot } if *is_of_this_boot => Exit::Refused,
         Outcome::NotMounted { .. } => Exit::Missing,
+        Outcome::Unread { .. } => Exit::Internal,
         _ => Exit::Done,
     }
 }

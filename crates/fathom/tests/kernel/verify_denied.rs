@@ -1,5 +1,5 @@
-//! Verified blocks that this user may not read, or whose notes he may not: that is told, with the cure, and is never taken for
-//! a loss, or for nothing.
+//! Verified blocks that this user may not read, or whose notes he may not, and what else he may not look at: that is told, with the
+//! cure, and is never taken for a loss, or for nothing.
 
 use crate::cli::{Done, Running, Sandbox, as_nobody, binary_for_nobody, names, p, run};
 use fathom_testkit::Capability::{FathomBinary, Root, Tool};
@@ -15,8 +15,11 @@ pub fn trials() -> Vec<Trial> {
     let limited = [FathomBinary, Tool("prlimit")];
     vec![
         kernel_test("verify_tells_a_store_that_may_not_be_read", &nobody, closed_store),
+        kernel_test("restore_tells_where_it_may_not_look", &nobody, hidden_from_restore),
+        kernel_test("clean_tells_a_journal_that_may_not_be_read", &nobody, closed_journal),
         kernel_test("verify_tells_notes_that_cannot_be_opened", &limited, no_descriptors),
         kernel_test("verify_tells_damage_beside_a_closed_file", &nobody, closed_beside_damage),
+        kernel_test("verify_tells_a_directory_that_may_not_be_entered", &nobody, closed_directory),
         kernel_test("verify_after_a_run_tells_a_closed_file", &nobody, closed_meanwhile),
     ]
 }
@@ -116,6 +119,59 @@ fn closed_store() {
     refused(&["clean", p(&dir)], &[p(state), "Permission denied", "as root"]);
 }
 
+/// What a journal may know that this user cannot read is not unknown to it, and nothing is advised that could remove it.
+fn closed_journal() {
+    let somebody = Somebody::new();
+    let sandbox = &somebody.sandbox;
+    let dir = sandbox.dir();
+    fs::set_permissions(&dir, Permissions::from_mode(0o777)).unwrap();
+    let args = ["run", "randread", p(&dir), "size=1M", "operations=10", "--keep"];
+    sandbox.json(&args, &[0, 1]);
+    let kept = test_dir(&dir);
+    let state = sandbox.db().parent().unwrap();
+    fs::set_permissions(state, Permissions::from_mode(0o755)).unwrap();
+    let owned = state.join("owned");
+    let entry = owned.join(&names(&owned)[0]);
+    // Its names can be listed, but nothing be opened; or everything is open but that.
+    for (mode, entry_mode) in [(0o744, 0o644), (0o755, 0o600)] {
+        fs::set_permissions(&owned, Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(&entry, Permissions::from_mode(entry_mode)).unwrap();
+        for option in ["--quiet", "--forget"] {
+            let done = run(|| somebody.command(sandbox.db(), &["clean", p(&dir), option]));
+            assert_eq!(done.code, 6, "{option}: {done:?}");
+            let told = format!("{}: this entry of the journal cannot be read", entry.display());
+            for words in [&told, "Permission denied", "as its owner or as root", "--db=FILE"] {
+                assert!(done.stdout.contains(words), "'{words}' is not in {done:?}");
+            }
+            assert!(!done.stdout.contains("rm ") && kept.exists(), "{done:?}");
+        }
+        let done = run(|| somebody.command(sandbox.db(), &["clean", p(&dir)]));
+        let stays = format!("{}: stays, whether it is fathom's cannot be told", kept.display());
+        assert!(done.stdout.contains(&stays), "{done:?}");
+    }
+    fs::set_permissions(&owned, Permissions::from_mode(0o700)).unwrap();
+    let done = run(|| somebody.command(sandbox.db(), &["clean", p(&dir)]));
+    done.is_refusal(6, &[p(&owned), "Permission denied", "as root"]);
+    assert_eq!(sandbox.run(&["clean", p(&dir)]).code, 0);
+    assert!(!kept.exists());
+}
+
+/// Where others than root may not look, something may be left.
+fn hidden_from_restore() {
+    let somebody = Somebody::new();
+    for args in [&["restore"][..], &["restore", "--list"]] {
+        let done = somebody.run(args);
+        assert_eq!(done.code, 0, "{done:?}");
+        for words in ["left changed.\n", "Not looked at, for want of rights: ", "trace instances"] {
+            assert!(done.stdout.contains(words), "'{words}' is not in {done:?}");
+        }
+        let result = somebody.run(&[&["--json"], args].concat()).result();
+        assert!(result["not_looked_at"].as_array().is_some_and(|all| all.len() > 1), "{result}");
+    }
+    let root = somebody.sandbox.json(&["restore"], &[0, 3, 4, 5, 6]).result();
+    assert_eq!(root["not_looked_at"].as_array().map(Vec::len), Some(0), "{root}");
+}
+
 /// Notes that cannot be opened for want of descriptors are not missing.
 fn no_descriptors() {
     let sandbox = Sandbox::new();
@@ -172,6 +228,24 @@ fn closed_beside_damage() {
     assert!(alone.code == 2 && alone.stdout.contains("NOTHING could be checked"), "{alone:?}");
     damage(&dir.join("damaged"));
     told(&somebody.run(&["verify", p(&dir)]), &dir.join("closed"));
+}
+
+/// Who may not enter the directory of test files, or one above it, is told who may.
+fn closed_directory() {
+    let somebody = Somebody::new();
+    let dir = somebody.home.join("d");
+    fs::create_dir(&dir).unwrap();
+    chown(&dir, Some(NOBODY), Some(NOBODY)).unwrap();
+    somebody.write(&dir, "files=3");
+    let kept = test_dir(&dir);
+    for closed in [&kept, &dir] {
+        let mode = fs::metadata(closed).unwrap().permissions();
+        close(closed);
+        let done = somebody.run(&["verify", p(&dir)]);
+        done.is_refusal(2, &[p(&kept), "Permission denied", "run as its owner or as root"]);
+        fs::set_permissions(closed, mode).unwrap();
+    }
+    assert_eq!(somebody.run(&["verify", p(&dir)]).code, 0, "the control");
 }
 
 /// What can no longer be opened when a run reads back says nothing of the storage, be it the only file, one of several or all of

@@ -33,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_of_files_finds_what_is_gone", &with_fifo, gone),
         kernel_test("verify_of_files_that_are_gone_as_a_whole", &ext4, gone_as_a_whole),
         kernel_test("verify_forgets_files_that_were_cleaned", &ext4, cleaned),
+        kernel_test("verify_of_a_filesystem_that_was_made_anew", &ext4, made_anew),
         kernel_test("verify_tells_a_loss_beside_what_it_cannot_check", &ext4, beside_errors),
         kernel_test("verify_of_files_blames_no_storage_for_its_own_limit", &limited, own_limit),
         kernel_test("verify_that_cannot_begin_loses_no_measurement", &ext4, cannot_begin),
@@ -444,6 +445,76 @@ fn gone_as_a_whole() {
     sandbox.run(&["verify", p(fs.dir())]).is_refusal(2, &[&both]);
     // What nobody knows of is a mistake all the same.
     sandbox.run(&["verify", p(&fs.dir().join("other"))]).is_refusal(2, &["name a file, directory"]);
+}
+
+/// What was written to a filesystem that is away is not lost; whether it may come back is told, and who knows that it does not
+/// has it forgotten, in the journal too, without a file being touched.
+fn made_anew() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let (point, device) = (fs.dir(), fs.device().path());
+    let owned = sandbox.db().parent().unwrap().join("owned");
+    let write = |target: &Path| {
+        let args = ["run", "seqwrite", p(target), "size=768k", "block_size=64k"];
+        sandbox.json(&[&args[..], &["verify=after", "--keep"]].concat(), &[0, 1]);
+    };
+    let verify = || sandbox.run(&["verify", p(point)]);
+    let forget = |path: &Path| sandbox.run(&["clean", p(path), "--forget"]);
+    // One in a directory of fathom's, one of a name of its own.
+    let own = point.join("own name");
+    write(point);
+    write(&own);
+    let data = kept_in(point).join("data");
+    let there = forget(point);
+    assert!(there.code == 0 && there.stdout.contains("Nothing of what is noted"), "{there:?}");
+    // Not mounted: it may come back, and is kept while nobody names it.
+    run_tool("umount", [point]).unwrap();
+    let away = format!("{}: its filesystem is not mounted", own.display());
+    let done = verify();
+    assert_eq!(done.code, 2, "{done:?}");
+    for words in [&away, &format!("fathom clean '{}' --forget", own.display())] {
+        assert!(done.stderr.contains(words), "'{words}' is not in {done:?}");
+    }
+    let above = forget(point.parent().unwrap());
+    assert!(above.code == 4 && above.stdout.contains("not forgotten, "), "{above:?}");
+    let cleaned = sandbox.run(&["clean", p(point)]);
+    assert!(cleaned.code == 4 && cleaned.stdout.contains("it stays as it is"), "{cleaned:?}");
+    run_tool("mount", [device, point]).unwrap();
+    assert_eq!(verify().code, 0, "it came back, and all is known");
+    assert_eq!(names(&owned).len(), 2);
+    // Made anew: nothing comes back.
+    run_tool("umount", [point]).unwrap();
+    FsKind::Ext4.make(device, &[]).unwrap();
+    run_tool("mount", [device, point]).unwrap();
+    let somebodys = point.join("own name");
+    std::fs::write(&somebodys, "precious").unwrap();
+    let done = verify();
+    assert_eq!(done.code, 2, "{done:?}");
+    for target in [&data, &own] {
+        let told = format!("{}: run ", target.display());
+        assert!(done.stderr.contains(&told), "'{told}' is not in {done:?}");
+    }
+    assert!(done.stderr.contains("another filesystem"), "{done:?}");
+    let cleaned = sandbox.run(&["clean", p(point)]);
+    assert!(cleaned.code == 4 && cleaned.stdout.contains("--forget"), "{cleaned:?}");
+    let forgotten = forget(point);
+    assert_eq!(forgotten.code, 0, "{forgotten:?}");
+    for target in [&data, &own] {
+        let told = format!("{}: forgotten, fathom verify", target.display());
+        assert!(forgotten.stdout.contains(&told), "'{told}' is not in {forgotten:?}");
+    }
+    assert_eq!(std::fs::read(&somebodys).unwrap(), b"precious");
+    assert_eq!(names(&owned), Vec::<String>::new());
+    verify().is_refusal(2, &["nothing is known"]);
+    assert_eq!(sandbox.run(&["clean", p(point)]).code, 0);
+    // One that never comes back, by its name.
+    write(point);
+    run_tool("umount", [point]).unwrap();
+    let forgotten = sandbox.json(&["clean", p(point), "--forget"], &[0]).result();
+    assert_eq!(forgotten["forgotten"].as_array().unwrap().len(), 1, "{forgotten}");
+    verify().is_refusal(2, &["nothing is known"]);
+    run_tool("mount", [device, point]).unwrap();
+    assert!(kept_in(point).join("data").exists(), "no file is touched");
 }
 
 /// A file that cannot be checked keeps no loss of another one from being told, whichever was written first.
