@@ -195,6 +195,15 @@ pub fn parse_rwbs(letters: &[u8]) -> (Class, Flags) {
     (class, flags)
 }
 
+/// The class and flags of so many sectors as they count: a write without data that flushes is a flush.
+pub(super) fn read_letters(letters: &[u8], sectors: u32) -> (Class, Flags) {
+    let (class, flags) = parse_rwbs(letters);
+    if class == Class::Write && sectors == 0 && flags.has(Flags::PREFLUSH) {
+        return (Class::Flush, flags);
+    }
+    (class, flags)
+}
+
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
@@ -226,16 +235,8 @@ impl Event {
     /// With the class and flags of these letters.
     #[must_use]
     pub fn with_letters(mut self, letters: &[u8]) -> Self {
-        self.read_letters(letters);
+        (self.class, self.flags) = read_letters(letters, self.sectors);
         self
-    }
-
-    /// The class and flags as they count: a write without data that flushes is a flush.
-    pub(crate) fn read_letters(&mut self, letters: &[u8]) {
-        (self.class, self.flags) = parse_rwbs(letters);
-        if self.class == Class::Write && self.sectors == 0 && self.flags.has(Flags::PREFLUSH) {
-            self.class = Class::Flush;
-        }
     }
 
     /// An event about nothing, to be filled in.

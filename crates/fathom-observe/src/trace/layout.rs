@@ -48,37 +48,44 @@ impl Layout {
         Self { name: None, ..self }
     }
 
-    /// Fills in what a record says; false when it is cut off.
-    ///
-    /// Where the event is to stay, field by field: a whole one that is handed over right after its parts were written waits for them in
-    /// the processor's store buffer, which took half of the time.
+    /// What a record says; none when it is cut off.
     #[inline]
-    fn fill(&self, event: &mut Event, raw: &[u8], names: &mut Names) -> Option<()> {
-        event.action = self.action;
-        event.sector = u64_at(raw, self.sector)?;
-        if let Some(at) = self.count {
-            event.sectors = u32_at(raw, at)?;
-        }
-        if let Some(at) = self.error {
-            event.error = u32_at(raw, at)? as i32;
-        }
-        if let Some(at) = self.other {
-            event.other_sector = u64_at(raw, at)?;
-        }
-        if self.action == Action::Split {
-            event.sectors = event.other_sector.saturating_sub(event.sector) as u32;
-        }
-        if let Some(at) = self.name {
-            event.name = names.number(raw.get(at..at + 16)?.try_into().ok()?);
-        }
-        // What has no place: flushes, commands.
-        if event.sector == u64::MAX {
-            event.sector = 0;
-        }
+    pub(super) fn fields<'r>(&self, raw: &'r [u8]) -> Option<Fields<'r>> {
+        let sector = u64_at(raw, self.sector)?;
+        let number = |at: Option<usize>| at.map_or(Some(0), |at| u32_at(raw, at));
+        let other_sector = self.other.map_or(Some(0), |at| u64_at(raw, at))?;
+        let sectors = match self.action {
+            Action::Split => other_sector.saturating_sub(sector) as u32,
+            _ => number(self.count)?,
+        };
         let (at, size) = self.letters;
-        event.read_letters(raw.get(at..at + size)?);
-        Some(())
+        let name = match self.name {
+            Some(at) => Some(raw.get(at..at + 16)?.try_into().ok()?),
+            None => None,
+        };
+        Some(Fields {
+            action: self.action,
+            // What has no place: flushes, commands.
+            sector: if sector == u64::MAX { 0 } else { sector },
+            other_sector,
+            sectors,
+            error: number(self.error)? as i32,
+            letters: raw.get(at..at + size)?,
+            name,
+        })
     }
+}
+
+/// What a record says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fields<'r> {
+    pub action: Action,
+    pub sector: u64,
+    pub other_sector: u64,
+    pub sectors: u32,
+    pub error: i32,
+    pub letters: &'r [u8],
+    pub name: Option<&'r [u8; 16]>,
 }
 
 /// The layouts of all tracepoints that are recorded, by their numbers.
@@ -109,21 +116,12 @@ impl Layouts {
     /// The event that a record tells of, without its time; none for records of other tracepoints.
     #[must_use]
     pub fn read(&self, raw: &[u8], names: &mut Names) -> Option<Event> {
-        let mut event = Event::new(Action::Queue, 0);
-        self.of(raw)?.fill(&mut event, raw, names)?;
-        Some(event)
-    }
-
-    /// The same, as the last of these; false where there is none.
-    #[inline]
-    pub fn push(&self, events: &mut Vec<Event>, raw: &[u8], names: &mut Names) -> bool {
-        let Some(layout) = self.of(raw) else { return false };
-        events.push(Event::new(layout.action, 0));
-        let is_whole = events.last_mut().and_then(|event| layout.fill(event, raw, names)).is_some();
-        if !is_whole {
-            events.pop();
-        }
-        is_whole
+        let said = self.of(raw)?.fields(raw)?;
+        let mut event = Event::new(said.action, 0);
+        (event.sector, event.other_sector) = (said.sector, said.other_sector);
+        (event.sectors, event.error) = (said.sectors, said.error);
+        event.name = said.name.map_or(0, |name| names.number(*name));
+        Some(event.with_letters(said.letters))
     }
 
     /// The device that a record is about, as the kernel holds numbers inside: major << 20 | minor.
@@ -132,7 +130,8 @@ impl Layouts {
         u32_at(raw, self.of(raw)?.device)
     }
 
-    fn of(&self, raw: &[u8]) -> Option<&Layout> {
+    #[inline]
+    pub(super) fn of(&self, raw: &[u8]) -> Option<&Layout> {
         let id = u32::from(u16::from_ne_bytes(raw.get(..2)?.try_into().ok()?));
         self.layouts.get(id.checked_sub(self.first)? as usize)?.as_ref()
     }

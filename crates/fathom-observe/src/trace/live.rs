@@ -1,18 +1,18 @@
 //! Events from the running kernel.
 
-use super::event::{Action, Event, Names};
+use super::event::{Action, Names};
+use super::file::{Until, Writer};
 use super::layout::{Layout, Layouts};
-use super::waiting::Waiting;
+use super::threads::Threads;
+use super::transcript::Transcript;
 use fathom_sys::clock;
 use fathom_sys::devno::DevNo;
-use fathom_sys::process::{self, FIRST_PID_NAMESPACE, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::threads;
 use fathom_sys::tracefs::Tracefs;
 use fathom_sys::tracing::{Meddling, OpenError, Recorder, TracePoint};
-use std::collections::HashMap;
 use std::ffi::CString;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use thiserror::Error;
@@ -60,20 +60,14 @@ const SETTLE_NS: u64 = 2_000_000;
 /// Tracepoints that are on until this is dropped or the process ends, however it ends.
 pub struct Capture {
     recorder: Recorder,
-    layouts: Layouts,
-    names: Names,
-    threads: Threads,
-    waiting: Waiting,
+    transcript: Transcript,
     /// All tracepoints are on from then on: before that, a beginning may be there without its end.
     from_ns: u64,
     tracepoints: Vec<String>,
     /// When the kernel's own counts were last looked at.
     counted_ns: u64,
-    /// What came up to then can be handed on.
-    certain_ns: u64,
-    late: u64,
-    last_ns: u64,
-    start_sector: u64,
+    /// Of what came up to then nothing is missing.
+    whole_ns: u64,
     is_own_mount: bool,
     root: SysRoot,
     processors: Processors,
@@ -107,20 +101,15 @@ impl Capture {
         let processors = Processors::now(root);
         let recorder = open_recorder(&files, &points, &processors.online)?;
         let start_sector = watched.part.map_or(0, |(start, _)| start);
+        let threads = recorder.tells_threads().then(|| Threads::new(root));
         let is_own_mount = files.is_own_mount();
         Ok(Self {
             recorder,
-            layouts,
-            names: Names::default(),
-            threads: Threads::new(root),
-            waiting: Waiting::default(),
+            transcript: Transcript::new(layouts, start_sector, threads),
             from_ns: 0,
             tracepoints,
             counted_ns: clock::monotonic_ns(),
-            certain_ns: 0,
-            late: 0,
-            last_ns: 0,
-            start_sector,
+            whole_ns: 0,
             is_own_mount,
             root: root.clone(),
             processors,
@@ -164,19 +153,13 @@ impl Capture {
     /// Names of the processes seen.
     #[must_use]
     pub fn names(&self) -> &Names {
-        &self.names
+        self.transcript.names()
     }
 
     /// Events that found no room in the rings by now.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.recorder.lost()
-    }
-
-    /// Events that came after later ones had been handed on.
-    #[must_use]
-    pub fn late(&self) -> u64 {
-        self.late
     }
 
     /// Processors that came online since it was opened, by number, of which nothing is recorded.
@@ -205,7 +188,7 @@ impl Capture {
             self.look();
         }
         self.drain(is_due, u64::MAX)?;
-        self.certain_ns = now_ns.saturating_sub(SETTLE_NS);
+        self.whole_ns = now_ns.saturating_sub(SETTLE_NS);
         Ok(())
     }
 
@@ -219,7 +202,7 @@ impl Capture {
         self.look();
         // A ring of perf events says what it had no room for with the next event that finds some: what was lost last it never says.
         self.drain(true, until_ns)?;
-        self.certain_ns = u64::MAX;
+        self.whole_ns = u64::MAX;
         Ok(())
     }
 
@@ -235,44 +218,27 @@ impl Capture {
     }
 
     fn drain(&mut self, counts: bool, until_ns: u64) -> io::Result<()> {
-        let Self { recorder, layouts, names, waiting, threads, from_ns, .. } = self;
-        let tells_threads = recorder.tells_threads();
+        let Self { recorder, transcript, from_ns, .. } = self;
         recorder.take(counts, &mut |cpu, sample| {
-            if !is_whole(sample.time_ns, *from_ns, until_ns) {
-                return;
+            if is_whole(sample.time_ns, *from_ns, until_ns) {
+                transcript.add(cpu, &sample);
             }
-            let process =
-                if tells_threads { threads.process(sample.process) } else { sample.process };
-            waiting.add(cpu, sample.time_ns, |events| {
-                let is_one = layouts.push(events, sample.raw, names);
-                if let Some(event) = events.last_mut().filter(|_| is_one) {
-                    (event.time_ns, event.process, event.cpu) =
-                        (sample.time_ns, process, cpu as u16);
-                }
-            });
         })?;
         Ok(())
     }
 
-    /// Hands on what was taken and is certain by now, in order of time; what came after `until_ns` is left out.
+    /// There is enough to be written.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.transcript.is_full()
+    }
+
+    /// Writes what was taken; what came after `until_ns` is left out.
     ///
     /// # Errors
-    /// Those of `take`.
-    pub fn hand_on(
-        &mut self,
-        until_ns: u64,
-        take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let Self { waiting, certain_ns, last_ns, late, start_sector, names, .. } = self;
-        waiting.hand_on(*certain_ns, |event| {
-            if event.time_ns < *last_ns {
-                *late += 1;
-            } else {
-                *last_ns = event.time_ns;
-            }
-            event.sector = event.sector.saturating_sub(*start_sector);
-            if event.time_ns <= until_ns { take(event, names) } else { Ok(()) }
-        })
+    /// Those of writing.
+    pub fn write<W: Write>(&mut self, writer: &mut Writer<W>, until_ns: u64) -> io::Result<()> {
+        self.transcript.write(writer, Until { whole_ns: self.whole_ns, own_ns: until_ns })
     }
 }
 
@@ -359,47 +325,6 @@ impl Processors {
     }
 }
 
-/// The processes of threads, as far as they were seen. Trace instances tell threads.
-struct Threads {
-    root: SysRoot,
-    /// In a namespace of its own this process has other numbers for them than the kernel.
-    has_other_numbers: bool,
-    /// The last one of some numbers: a look into the larger table costs more than all else of an event.
-    last: [(u32, u32); Self::LAST],
-    processes: HashMap<u32, u32>,
-}
-
-impl Threads {
-    /// A power of two.
-    const LAST: usize = 256;
-    /// More than that are asked for anew.
-    const KNOWN_MAX: usize = 1 << 16;
-
-    fn new(root: &SysRoot) -> Self {
-        let namespace = ProcessIdentity::current(root).map(|own| own.pid_namespace);
-        let has_other_numbers = namespace.is_some_and(|namespace| namespace != FIRST_PID_NAMESPACE);
-        let (last, processes) = ([(0, 0); Self::LAST], HashMap::new());
-        Self { root: root.clone(), has_other_numbers, last, processes }
-    }
-
-    /// The process of a thread; its own number where that cannot be told, as of one that has ended.
-    fn process(&mut self, thread: u32) -> u32 {
-        if self.has_other_numbers {
-            return thread;
-        }
-        let last = &mut self.last[thread as usize % Self::LAST];
-        if last.0 != thread {
-            if self.processes.len() >= Self::KNOWN_MAX {
-                self.processes.clear();
-            }
-            let root = &self.root;
-            let of = |thread| process::of_thread(root, thread).unwrap_or(thread);
-            *last = (thread, *self.processes.entry(thread).or_insert_with(|| of(thread)));
-        }
-        last.1
-    }
-}
-
 /// The processors that run, by number; the first where that cannot be read.
 fn online_cpus(root: &SysRoot) -> Vec<u32> {
     let list = root.text("sys/devices/system/cpu/online").unwrap_or_default();
@@ -423,24 +348,6 @@ mod tests {
     fn what_happens_while_tracepoints_go_on_and_off_is_left_out() {
         let whole = [90, 100, 200, 201].map(|time_ns| is_whole(time_ns, 100, 200));
         assert_eq!(whole, [false, true, true, false]);
-    }
-
-    #[test]
-    fn threads_are_told_as_their_processes() {
-        let tree = Tree::new();
-        let status = |thread: u32, process: u32| {
-            tree.put(
-                format!("proc/{thread}/status"),
-                format!("Name:\tx\nTgid:\t{process}\nPid:\t{thread}\n"),
-            );
-        };
-        status(300, 300);
-        status(301, 300);
-        // In the place of another one.
-        status(301 + 256, 557);
-        let mut threads = Threads::new(&tree.root());
-        let told = [300, 301, 557, 301, 9, 0].map(|thread| threads.process(thread));
-        assert_eq!(told, [300, 300, 557, 300, 9, 0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Every single request of a block device, as the kernel's tracepoints tell it.
 //!
-//! Events come from the kernel (`live`), from a file of ours (`file`) or from files of blktrace and blkparse, always as the same
-//! stream of [`event::Event`] ordered by time, and in constant memory. `flight` puts them together to requests.
+//! Events come from a file of ours (`file`), into which those of the kernel are written (`live`), or from files of blktrace and blkparse,
+//! always as the same stream of [`event::Event`] ordered by time, and in constant memory. `flight` puts them together to requests.
 
 pub mod blkparse;
 pub mod blktrace;
@@ -16,4 +16,5 @@ mod refused;
 pub mod requests;
 pub mod so_far;
 pub mod study;
-mod waiting;
+mod threads;
+mod transcript;

@@ -536,7 +536,7 @@ mod tests {
                 writer.push(&event, &names).expect("written");
                 if number == 499 && action == Action::Issue {
                     writer.lost(lost);
-                    writer.flush_block(&names).expect("written");
+                    writer.flush_round(&names).expect("written");
                 }
             };
             for number in 0..6000 {

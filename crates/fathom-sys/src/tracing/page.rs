@@ -69,21 +69,31 @@ impl PageForm {
             take(Entry::Lost(missed));
         }
         while !records.is_empty() {
-            let Some(step) = Step::first_of(records) else { return take(Entry::Lost(1)) };
-            match step.time {
-                Time::Since(more) => time_ns = time_ns.wrapping_add(more),
-                Time::Is(stamp) => time_ns = after(time_ns, stamp),
-            }
-            match step.record {
-                Some(raw) => match u32_at(raw, THREAD_AT) {
-                    Some(process) => take(Entry::Sample(Sample { time_ns, process, raw })),
-                    None => take(Entry::Lost(1)),
-                },
-                // Nothing is behind it.
-                None if step.is_last => return,
-                None => {}
-            }
-            records = &records[step.bytes..];
+            let (record, rest) = match short_record(records) {
+                Some((since, raw, rest)) => {
+                    time_ns = time_ns.wrapping_add(since);
+                    (Some(raw), rest)
+                }
+                None => {
+                    let Some(step) = Step::first_of(records) else { return take(Entry::Lost(1)) };
+                    match step.time {
+                        Time::Since(more) => time_ns = time_ns.wrapping_add(more),
+                        Time::Is(stamp) => time_ns = after(time_ns, stamp),
+                    }
+                    // Nothing is behind it.
+                    if step.is_last {
+                        return;
+                    }
+                    (step.record, &records[step.bytes..])
+                }
+            };
+            records = rest;
+            let Some(raw) = record else { continue };
+            take(
+                u32_at(raw, THREAD_AT).map_or(Entry::Lost(1), |process| {
+                    Entry::Sample(Sample { time_ns, process, raw })
+                }),
+            );
         }
     }
 
@@ -107,6 +117,28 @@ impl PageForm {
     }
 }
 
+/// A record whose length is in its first word, as nearly all are: the time since the one before, what it says, and what is behind it.
+#[inline]
+fn short_record(records: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+    let (word, records) = records.split_first_chunk()?;
+    let (kind, since) = parts(u32::from_ne_bytes(*word));
+    if kind == KIND_LONG || kind >= KIND_EMPTY {
+        return None;
+    }
+    let (raw, rest) = records.split_at_checked(4 * kind as usize)?;
+    Some((u64::from(since), raw, rest))
+}
+
+/// Kind and time. A field of bits: the kernel's compiler has them in the order of bytes.
+#[inline]
+fn parts(word: u32) -> (u32, u32) {
+    if cfg!(target_endian = "big") {
+        (word >> TIME_BITS, word & ((1 << TIME_BITS) - 1))
+    } else {
+        (word & 31, word >> 5)
+    }
+}
+
 /// What one word and what belongs to it says.
 struct Step<'p> {
     time: Time,
@@ -121,15 +153,9 @@ enum Time {
 }
 
 impl<'p> Step<'p> {
-    #[inline]
     fn first_of(records: &'p [u8]) -> Option<Self> {
         let word = u32_at(records, 0)?;
-        // A field of bits: the kernel's compiler has them in the order of bytes.
-        let (kind, since) = if cfg!(target_endian = "big") {
-            (word >> TIME_BITS, word & ((1 << TIME_BITS) - 1))
-        } else {
-            (word & 31, word >> 5)
-        };
+        let (kind, since) = parts(word);
         let next = || u32_at(records, 4);
         let time = Time::Since(u64::from(since));
         let (time, begin, bytes) = match kind {

@@ -1,4 +1,4 @@
-//! Events as bytes.
+//! Numbers as bytes, and the events of the first form.
 
 use crate::trace::event::{Action, Class, Event, Flags, TIME_NS_MAX};
 
@@ -9,11 +9,8 @@ pub(super) struct Before {
     pub end_sector: u64,
 }
 
-const EXTRA: u8 = 0x80;
-const ERROR: u8 = 0x20;
-
-/// The most that one event takes.
-pub(super) const EVENT_BYTES_MAX: usize = 2 + 8 * 10;
+pub(super) const EXTRA: u8 = 0x80;
+pub(super) const ERROR: u8 = 0x20;
 
 #[inline]
 pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -24,65 +21,16 @@ pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The room of one event, which is made once for all its bytes.
-struct Room<'a> {
-    bytes: &'a mut [u8; EVENT_BYTES_MAX],
-    used: usize,
-}
-
-impl Room<'_> {
-    #[inline]
-    fn byte(&mut self, byte: u8) {
-        self.bytes[self.used] = byte;
-        self.used += 1;
-    }
-
-    #[inline]
-    fn number(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.byte(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.byte(value as u8);
-    }
-
-    #[inline]
-    fn signed(&mut self, value: i64) {
-        self.number(((value << 1) ^ (value >> 63)) as u64);
-    }
-
-    #[inline]
-    fn event(&mut self, event: &Event, before: &Before) {
-        let has_other = matches!(event.action, Action::Split | Action::Remap);
-        let has_error = event.error != 0;
-        let extra = if has_other { EXTRA } else { 0 };
-        self.byte(event.action as u8 | (event.class as u8) << 4 | extra);
-        self.byte(event.flags.0 & 0x1f | if has_error { ERROR } else { 0 });
-        self.signed(event.time_ns.wrapping_sub(before.time_ns) as i64);
-        self.signed(event.sector.wrapping_sub(before.end_sector) as i64);
-        for number in [event.sectors, u32::from(event.cpu), event.process, event.name] {
-            self.number(u64::from(number));
-        }
-        if has_other {
-            self.signed(event.other_sector.wrapping_sub(event.sector) as i64);
-        }
-        if has_error {
-            self.signed(i64::from(event.error));
-        }
-    }
-}
-
+/// Signed as unsigned, low bit last: small ones stay small.
 #[inline]
-pub(super) fn encode(out: &mut Vec<u8>, event: &Event, before: &mut Before) {
-    let begin = out.len();
-    out.extend_from_slice(&[0; EVENT_BYTES_MAX]);
-    if let Some(bytes) = out.last_chunk_mut() {
-        let mut room = Room { bytes, used: 0 };
-        room.event(event, before);
-        let used = room.used;
-        out.truncate(begin + used);
-    }
-    *before = Before { time_ns: event.time_ns, end_sector: event.end_sector() };
+pub(super) fn unsigned(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+/// The other way.
+#[inline]
+pub(super) fn signed(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// Bytes that are taken from the front.
@@ -101,15 +49,21 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    fn signed(&mut self) -> Option<i64> {
-        let value = self.number()?;
-        Some((value >> 1) as i64 ^ -((value & 1) as i64))
+    pub(super) fn signed(&mut self) -> Option<i64> {
+        self.number().map(signed)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(super) fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
+    }
+
+    /// A number of so many bytes, 8 at the most.
+    pub(super) fn short(&mut self, length: usize) -> Option<u64> {
+        let mut bytes = [0; 8];
+        bytes.get_mut(..length)?.copy_from_slice(self.take(length)?);
+        Some(u64::from_le_bytes(bytes))
     }
 
     pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {

@@ -1,13 +1,18 @@
 //! Reading a trace, block by block.
 
 use super::codec::{Before, Bytes, decode};
+use super::merge::Merge;
+use super::shelf::Unpacked;
 use super::{
-    BLOCK_HEAD_BYTES, BLOCK_MAGIC, Head, KIND_END, KIND_EVENTS, KIND_NAMES, LENGTH_MAX, MAGIC,
-    TraceError, VERSION,
+    BLOCK_HEAD_BYTES, BLOCK_MAGIC, Head, KIND_END, KIND_EVENTS, KIND_NAMES, KIND_PROCESSOR,
+    KIND_ROUND, LENGTH_MAX, MAGIC, TraceError, VERSION,
 };
 use crate::trace::event::{Event, Names};
 use fathom_base::json;
 use std::io::{self, Read};
+
+/// More events than that are in no round: those of all rings that a recorder may have.
+const ROUND_EVENTS_MAX: usize = 1 << 24;
 
 /// A trace that is being read.
 pub struct Reader<R> {
@@ -15,9 +20,14 @@ pub struct Reader<R> {
     head: Head,
     names: Names,
     payload: Vec<u8>,
+    /// Of a block of events of all processors: where the next one is, how many are left, and what it is told against.
     at: usize,
     left: u32,
     before: Before,
+    /// Events of single processors.
+    merge: Merge,
+    /// Those of this round that are later are left out.
+    own_ns: u64,
     bytes_read: u64,
     events: u64,
     lost: u64,
@@ -76,6 +86,8 @@ impl<R: Read> Reader<R> {
             at: 0,
             left: 0,
             before: Before::default(),
+            merge: Merge::default(),
+            own_ns: u64::MAX,
             bytes_read: 20 + u64::from(length),
             events: 0,
             lost: 0,
@@ -152,33 +164,84 @@ impl<R: Read> Reader<R> {
             return damaged("the checksum of the block there is another");
         }
         self.bytes_read += (BLOCK_HEAD_BYTES + self.payload.len()) as u64;
-        let lost = u64_at(&head, 16);
-        self.lost += lost;
-        self.has_gap |= self.is_lossy;
-        self.is_lossy = lost > 0;
+        let (first, second) = (u64_at(&head, 16), u64_at(&head, 24));
         match kind {
             KIND_EVENTS => {
+                self.count_lost(first);
                 (self.at, self.left) = (0, count);
-                self.before = Before { time_ns: u64_at(&head, 24), end_sector: 0 };
+                self.before = Before { time_ns: second, end_sector: 0 };
+            }
+            KIND_PROCESSOR => {
+                if let Err(what) = self.unpack(count, first, second) {
+                    return damaged(what);
+                }
+            }
+            KIND_ROUND => {
+                self.count_lost(first);
+                self.own_ns = Bytes(&self.payload).short(8).unwrap_or(u64::MAX);
+                self.merge.begin(second);
             }
             KIND_NAMES if self.learn_names(count).is_none() => return damaged("names are cut off"),
             KIND_END => {
-                self.state = State::Whole;
-                let mut sums = Bytes(&self.payload);
-                if sums.number() != Some(self.events) {
-                    return damaged("events are missing before it");
+                if let Err(what) = self.end() {
+                    return damaged(what);
                 }
-                let _lost = sums.number();
-                let count = sums.number().unwrap_or(0);
-                let numbers = (0..count).map_while(|_| u32::try_from(sums.number()?).ok());
-                self.came_online = numbers.collect();
-                self.ended_ns = sums.number().filter(|ns| *ns > 0);
                 self.has_more = read_up_to(&mut self.input, &mut [0])? > 0;
                 return Ok(false);
             }
             _ => {}
         }
         Ok(true)
+    }
+
+    /// So many were lost in a block or a round.
+    fn count_lost(&mut self, lost: u64) {
+        self.lost += lost;
+        self.has_gap |= self.is_lossy;
+        self.is_lossy = lost > 0;
+    }
+
+    fn unpack(&mut self, count: u32, cpu: u64, base_ns: u64) -> Result<(), &'static str> {
+        const NONE: &str = "an event of the block there is none";
+        if self.merge.count() + count as usize > ROUND_EVENTS_MAX {
+            return Err("a round is longer than any");
+        }
+        let cpu = u16::try_from(cpu).map_err(|_| NONE)?;
+        let ring = self.merge.ring_of(cpu);
+        let mut unpacked = Unpacked::new(&self.payload, cpu, base_ns);
+        for _ in 0..count {
+            self.merge.add(ring, unpacked.event().ok_or(NONE)?);
+        }
+        self.events += u64::from(count);
+        if unpacked.is_empty() { Ok(()) } else { Err(NONE) }
+    }
+
+    fn end(&mut self) -> Result<(), &'static str> {
+        self.state = State::Whole;
+        let mut sums = Bytes(&self.payload);
+        if sums.number() != Some(self.events) || self.merge.count() > 0 {
+            return Err("events are missing before it");
+        }
+        let _lost = sums.number();
+        let count = sums.number().unwrap_or(0);
+        let numbers = (0..count).map_while(|_| u32::try_from(sums.number()?).ok());
+        self.came_online = numbers.collect();
+        self.ended_ns = sums.number().filter(|ns| *ns > 0);
+        Ok(())
+    }
+
+    /// The next one of a block of events of all processors.
+    fn next_of_block(&mut self) -> Result<Event, TraceError> {
+        let mut bytes = Bytes(&self.payload[self.at..]);
+        let event = decode(&mut bytes, &mut self.before);
+        self.at = self.payload.len() - bytes.0.len();
+        self.left -= 1;
+        self.events += 1;
+        if event.is_none() {
+            (self.state, self.left) = (State::CutOff, 0);
+        }
+        let what = "an event before it is none";
+        event.ok_or(TraceError::Damaged { at: self.bytes_read, what })
     }
 
     fn learn_names(&mut self, count: u32) -> Option<()> {
@@ -196,30 +259,26 @@ impl<R: Read> Iterator for Reader<R> {
     type Item = Result<Event, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.left == 0 {
-            if self.state != State::Reading {
+        loop {
+            if let Some(event) = self.merge.next() {
+                if event.time_ns <= self.own_ns {
+                    return Some(Ok(event));
+                }
+            } else if self.left > 0 {
+                return Some(self.next_of_block());
+            } else if self.state != State::Reading {
                 return None;
-            }
-            match self.next_block() {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(error) => {
-                    self.state = State::CutOff;
-                    return Some(Err(error));
+            } else {
+                match self.next_block() {
+                    Ok(true) => {}
+                    Ok(false) => return None,
+                    Err(error) => {
+                        self.state = State::CutOff;
+                        return Some(Err(error));
+                    }
                 }
             }
         }
-        let mut bytes = Bytes(&self.payload[self.at..]);
-        let event = decode(&mut bytes, &mut self.before);
-        self.at = self.payload.len() - bytes.0.len();
-        self.left -= 1;
-        self.events += 1;
-        if event.is_none() {
-            (self.state, self.left) = (State::CutOff, 0);
-        }
-        let damaged =
-            TraceError::Damaged { at: self.bytes_read, what: "an event before it is none" };
-        Some(event.ok_or(damaged))
     }
 }
 

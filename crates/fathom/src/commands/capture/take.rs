@@ -11,7 +11,6 @@ use crate::session;
 use fathom_base::units::{format_count, format_length};
 use fathom_guard::FileRefusal;
 use fathom_model::finding::{Finding, Severity};
-use fathom_observe::trace::event::{Event, Names};
 use fathom_observe::trace::file::{Head, Totals, Writer};
 use fathom_observe::trace::live::Capture;
 use fathom_observe::trace::open::Source;
@@ -57,7 +56,6 @@ struct Over {
     cpu_ns: u64,
     started_unix_ns: i64,
     rounds: Rounds,
-    late: u64,
     /// What somebody else did to what is recorded.
     meddling: Option<Meddling>,
     /// Its trace instance, where somebody has it open.
@@ -229,7 +227,6 @@ fn record(
         cpu_ns: cpu.user_ns + cpu.system_ns,
         started_unix_ns,
         rounds: done,
-        late: capture.late(),
         meddling: capture.meddling(),
         left: capture.close(),
         device: presence.now,
@@ -245,18 +242,13 @@ fn finish(
     ended_ns: u64,
 ) -> io::Result<Totals> {
     capture.stop()?;
-    write(capture, &mut writer, presence.look())?;
+    capture.write(&mut writer, presence.look())?;
     writer.lost(capture.lost() - writer.totals().lost);
     writer.came_online(capture.came_online());
     writer.ended(if presence.now == Now::Same { ended_ns } else { presence.until_ns });
     let (sink, totals) = writer.finish(capture.names())?;
     sink.settle()?;
     Ok(totals)
-}
-
-/// Writes what has come up to a moment; what came later is none of it.
-fn write(capture: &mut Capture, writer: &mut Writer<Sink>, until_ns: u64) -> io::Result<()> {
-    capture.hand_on(until_ns, &mut |event: &Event, names: &Names| writer.push(event, names))
 }
 
 fn rounds(
@@ -282,17 +274,17 @@ fn rounds(
             if is_full || is_over {
                 capture.read()?;
             }
-            if is_over {
+            if is_over || capture.is_full() {
                 break;
             }
         }
-        write(capture, writer, presence.look())?;
+        let own_until_ns = presence.look();
         let lost = capture.lost() - writer.totals().lost;
         writer.lost(lost);
         let now_ns = clock::monotonic_ns();
         // A slow trace is in its file too, should this process be killed.
-        if now_ns - written_ns > WRITE_NS {
-            writer.flush_block(capture.names())?;
+        if capture.is_full() || now_ns - written_ns > WRITE_NS {
+            capture.write(writer, own_until_ns)?;
             written_ns = now_ns;
         }
         done.command = beside.ended()?;
@@ -395,7 +387,6 @@ fn characterise(
     record.source = "kernel".to_owned();
     record.file = Some(wish.file.display().to_string());
     record.reader_cpu_ns = Some(over.cpu_ns);
-    record.faults.late = record.faults.late.max(over.late);
     let failure = match over.rounds.command {
         Some(Ended::Exit(0)) | None => None,
         Some(Ended::Exit(code)) => Some(format!("ended with exit status {code}")),
