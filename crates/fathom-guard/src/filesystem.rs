@@ -43,6 +43,30 @@ impl FilesystemId {
         self.is_apart_from(other) || self.root != other.root
     }
 
+    /// True where it may be seen again without anybody's mounting it: something lies over what is mounted at that place, or it is
+    /// certainly mounted somewhere.
+    #[must_use]
+    pub fn may_be_mounted(&self, root: &SysRoot, mount_point: &Path) -> bool {
+        let own = mounts::own_mounts(root);
+        let hidden = mounts::hidden(&own);
+        own.iter().zip(hidden).any(|(mount, is_hidden)| match is_hidden {
+            true => mount.mount_point == mount_point,
+            false => Self::of(root, &mount.mount_point).is_some_and(|found| self.is_surely(&found)),
+        })
+    }
+
+    /// True when the two are certainly the same filesystem, whichever part of it is visible.
+    fn is_surely(&self, other: &Self) -> bool {
+        match (&self.uuid, &other.uuid) {
+            (Some(own), Some(other)) => own == other,
+            _ => {
+                self.boot_id.is_some()
+                    && self.boot_id == other.boot_id
+                    && self.fsid.zip(other.fsid).is_some_and(|(own, other)| own == other)
+            }
+        }
+    }
+
     /// The same, whichever part of it is visible.
     #[must_use]
     pub fn is_apart_from(&self, other: &Self) -> bool {
@@ -106,7 +130,10 @@ mod tests {
         assert!(!id(None, 1, "x").differs_from(&id(None, 1, "x")));
         assert!(!id(None, 1, "x").differs_from(&id(None, 2, "y")), "nothing can be said");
         let part = FilesystemId { root: "/@home".into(), ..a.clone() };
-        assert!(a.differs_from(&part) && !a.is_apart_from(&part));
+        assert!(a.differs_from(&part) && !a.is_apart_from(&part) && a.is_surely(&part));
+        assert!(!a.is_surely(&id(Some("b"), 1, "x")));
+        assert!(id(None, 1, "x").is_surely(&id(None, 1, "x")));
+        assert!(!id(None, 1, "x").is_surely(&id(None, 1, "y")), "nothing can be said");
     }
 
     #[test]
@@ -122,6 +149,11 @@ mod tests {
         assert_eq!(mounted(&root, &temporary, &point, None), Mounted::Same);
         let another = of("/proc");
         assert_eq!(mounted(&root, &temporary, &point, Some(&another)), Mounted::Another);
+        assert!(another.may_be_mounted(&root, &point), "at /proc");
+        let mut nowhere = id(Some("8a0f7b1e-no-such"), 1, "x");
+        assert!(!nowhere.may_be_mounted(&root, Path::new("/no-mount-point")));
+        nowhere.uuid = None;
+        assert!(!nowhere.may_be_mounted(&root, Path::new("/no-mount-point")), "of another boot");
         let nowhere = Path::new("/nowhere");
         assert_eq!(mounted(&root, &temporary, nowhere, here.as_ref()), Mounted::Nothing);
     }

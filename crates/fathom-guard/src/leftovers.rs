@@ -58,6 +58,8 @@ pub enum Outcome {
     Moved {
         /// Where.
         to: PathBuf,
+        /// Where its filesystem was, by which it is removed.
+        mount_point: PathBuf,
     },
     /// Something else lies there by now, or among it: that was not touched, what was ours is gone.
     Foreign {
@@ -188,11 +190,11 @@ impl Report {
             Outcome::Forgotten => {
                 write!(f, "{path}: forgotten, where its file system is nothing was touched")
             }
-            Outcome::Moved { to } => write!(
+            Outcome::Moved { to, mount_point } => write!(
                 f,
                 "{path}: not forgotten, it is {} by now; fathom clean {} removes it",
                 to.display(),
-                shell::path(&self.path)
+                shell::path(mount_point)
             ),
             _ => Ok(()),
         }
@@ -305,14 +307,21 @@ pub fn forget_away(
         if mounted == Mounted::Same {
             continue;
         }
-        let is_named = mounted == Mounted::Another || path.starts_with(&entry.mount_point);
+        let may_come_back = mounted == Mounted::Nothing
+            || entry
+                .filesystem
+                .as_ref()
+                .is_some_and(|id| id.may_be_mounted(root, &entry.mount_point));
+        let is_named = !may_come_back || path.starts_with(&entry.mount_point);
         let outcome = match entry.owner.life(root) {
             Life::Alive => Outcome::OwnerAlive { pid: entry.owner.pid },
             Life::Unknown => {
                 Outcome::OwnerElsewhere { is_of_this_boot: entry.owner.is_of_this_boot(root) }
             }
             Life::Dead => match found_elsewhere(root, &record) {
-                Some(found) => Outcome::Moved { to: found.entry.path },
+                Some(found) => {
+                    Outcome::Moved { to: found.entry.path, mount_point: entry.mount_point.clone() }
+                }
                 None if is_named => {
                     record.remove()?;
                     Outcome::Forgotten

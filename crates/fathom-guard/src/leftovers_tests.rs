@@ -123,7 +123,8 @@ fn what_is_on_a_filesystem_that_is_away_is_forgotten_by_name() {
     let left = Left::new(true, |value| value["mount_point"] = json!("/nowhere"));
     let state = left.scratch.path().join("state");
     let moved = forget_away(&root, &state, &left.path).unwrap();
-    assert_eq!(moved[0].outcome, Outcome::Moved { to: left.path.clone() });
+    let (to, mount_point) = (left.path.clone(), "/nowhere".into());
+    assert_eq!(moved[0].outcome, Outcome::Moved { to, mount_point });
     let left = Left::new(false, |value| {
         let me = journal::Owner::current(&SysRoot::live()).unwrap();
         value["owner"]["start_time_ticks"] = json!(me.start_time_ticks);

@@ -188,6 +188,12 @@ impl Head {
         }
     }
 
+    /// True where its filesystem may be seen again without anybody's mounting it.
+    #[must_use]
+    pub fn may_be_mounted(&self, root: &SysRoot) -> bool {
+        self.filesystem.as_ref().is_some_and(|id| id.may_be_mounted(root, self.mount_point()))
+    }
+
     /// Where its filesystem was mounted; of older versions' heads, and of devices, its own place.
     #[must_use]
     pub fn mount_point(&self) -> &Path {

@@ -74,7 +74,8 @@ fn not_forgotten(shelf: &Shelf, target: &Path, error: &io::Error) -> LabError {
 
 /// Forgets what is known of what was written at a path, or below it, and is not there any more: on a filesystem that is away or was
 /// made anew, and of what was removed or replaced. Where a filesystem may come back, because nothing has its place, the path must
-/// lie in it. No file is touched; what is there is known on.
+/// lie in it. No file is touched; what is there is known on, and so is what `kept` runs have written: they go on, or their files
+/// are elsewhere.
 ///
 /// Each that cannot be told has its error.
 ///
@@ -84,6 +85,7 @@ pub fn forget_away(
     root: &SysRoot,
     state_dir: &Path,
     path: &Path,
+    kept: &[&str],
 ) -> Result<Vec<Result<Forgotten, LabError>>, LabError> {
     let shelf = Shelf::new(state_dir);
     // Of a device its identifier tells, and never that it is away.
@@ -104,10 +106,18 @@ pub fn forget_away(
                 continue;
             }
         };
-        let is_named =
-            found != Whereabouts::Away || place.path.starts_with(volume.head.mount_point());
-        let stays = if is_named { None } else { not_there(&volume.head, found) };
-        if is_named {
+        let may_come_back = match found {
+            Whereabouts::Away => true,
+            Whereabouts::Hidden => volume.head.may_be_mounted(root),
+            Whereabouts::There | Whereabouts::Gone | Whereabouts::Replaced => false,
+        };
+        let is_named = !may_come_back || place.path.starts_with(volume.head.mount_point());
+        let stays = match (kept.contains(&run_id.as_str()), is_named) {
+            (true, _) => Some(format!("the journal still knows of what run {run_id} made")),
+            (false, true) => None,
+            (false, false) => not_there(&volume.head, found),
+        };
+        if stays.is_none() {
             volume.remove().map_err(|error| not_forgotten(&shelf, &target, &error))?;
         }
         all.push(Ok(Forgotten { target, run_id, stays }));

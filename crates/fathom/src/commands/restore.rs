@@ -200,7 +200,7 @@ pub(super) fn exit_of_file(report: &leftovers::Report) -> Exit {
         Outcome::Failed { .. } => Exit::TargetIo,
         Outcome::Foreign { .. } | Outcome::ForeignData | Outcome::Mounted { .. } => Exit::Refused,
         Outcome::OwnerElsewhere { is_of_this_boot } if *is_of_this_boot => Exit::Refused,
-        Outcome::NotMounted { .. } => Exit::Missing,
+        Outcome::NotMounted { .. } | Outcome::Moved { .. } => Exit::Missing,
         Outcome::Unread { .. } => Exit::Internal,
         _ => Exit::Done,
     }

@@ -481,7 +481,24 @@ fn made_anew() {
     assert!(cleaned.code == 4 && cleaned.stdout.contains("it stays as it is"), "{cleaned:?}");
     run_tool("mount", [device, point]).unwrap();
     assert_eq!(verify().code, 0, "it came back, and all is known");
-    assert_eq!(names(&owned).len(), 2);
+    // Something is mounted over it, which goes again.
+    run_tool("mount", ["-t", "tmpfs", "over", p(point)]).unwrap();
+    let above = forget(point.parent().unwrap());
+    run_tool("umount", [point]).unwrap();
+    assert!(above.code == 4 && above.stdout.contains("not forgotten, "), "{above:?}");
+    assert!(!above.stdout.contains("what run"), "{above:?}");
+    // It is mounted in another place.
+    let (other, below) = (sandbox.dir().join("other"), forget(point));
+    assert!(below.stdout.contains("Nothing of what is noted"), "{below:?}");
+    fs::create_dir(&other).unwrap();
+    run_tool("umount", [point]).unwrap();
+    run_tool("mount", [device.as_os_str(), other.as_os_str()]).unwrap();
+    let moved = forget(point);
+    run_tool("umount", [&other]).unwrap();
+    assert!(moved.code == 4 && moved.stdout.contains("by now; fathom clean "), "{moved:?}");
+    assert!(moved.stdout.contains("the journal still knows"), "{moved:?}");
+    run_tool("mount", [device, point]).unwrap();
+    assert_eq!((verify().code, names(&owned).len()), (0, 2), "nothing was forgotten");
     // Made anew: nothing comes back.
     run_tool("umount", [point]).unwrap();
     FsKind::Ext4.make(device, &[]).unwrap();

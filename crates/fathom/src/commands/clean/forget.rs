@@ -6,7 +6,7 @@ use crate::commands::tree::{Held, hold};
 use crate::commands::{CommandError, CommandResult, finish};
 use crate::exit::Exit;
 use crate::output::Output;
-use fathom_guard::leftovers;
+use fathom_guard::leftovers::{self, Outcome, Report};
 use fathom_lab::LabError;
 use fathom_lab::books::Place;
 use fathom_lab::verify;
@@ -18,9 +18,12 @@ pub fn run(common: &Common, output: Output, args: &Clean) -> CommandResult {
     let held = hold(common, output)?;
     let Held { root, state_dir, .. } = &held;
     let failed = |error: &LabError| CommandError::report_as(output, error, Exit::of_error(error));
-    let known = verify::forget_away(root, state_dir, &path).map_err(|error| failed(&error))?;
     let reports = leftovers::forget_away(root, state_dir, &path)
         .map_err(|error| CommandError::report_as(output, &error, exit_of_journal(&error)))?;
+    let is_kept = |report: &&Report| !matches!(report.outcome, Outcome::Forgotten);
+    let kept: Vec<&str> = reports.iter().filter(is_kept).map(|r| r.run_id.as_str()).collect();
+    let known =
+        verify::forget_away(root, state_dir, &path, &kept).map_err(|error| failed(&error))?;
     let (mut text, mut exit) = (String::new(), Exit::Done);
     let (mut forgotten, mut stays) = (Vec::new(), Vec::new());
     for one in known {
