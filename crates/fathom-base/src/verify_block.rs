@@ -30,6 +30,9 @@ pub const SECTOR_BYTES: usize = 512;
 /// The largest unit.
 pub const UNIT_BYTES_MAX: usize = 4096;
 
+/// So many generations are tried of a copy whose own is not in it.
+const BEGUN_MAX: u64 = 64;
+
 const MAGIC: [u8; 7] = *b"fathom\x01";
 const CRC_AT: Range<usize> = 60..64;
 const TAG_AT: usize = SECTOR_BYTES - 8;
@@ -57,6 +60,8 @@ pub struct Format {
     /// How many files there are, and which of them this is about.
     files: u32,
     file: u32,
+    /// Sectors may be part of one write and part of another.
+    is_copied: bool,
 }
 
 /// The largest unit that divides all of these block sizes and alignments.
@@ -82,9 +87,14 @@ impl Format {
     /// [`FormatError::Unit`].
     pub fn new(target_id: u64, seed: u64, unit_bytes: u32) -> Result<Self, FormatError> {
         match unit_bytes {
-            512 | 1024 | 2048 | 4096 => {
-                Ok(Self { first_id: target_id, seed, unit_bytes, files: 1, file: 0 })
-            }
+            512 | 1024 | 2048 | 4096 => Ok(Self {
+                first_id: target_id,
+                seed,
+                unit_bytes,
+                files: 1,
+                file: 0,
+                is_copied: false,
+            }),
             _ => Err(FormatError::Unit(unit_bytes)),
         }
     }
@@ -99,6 +109,13 @@ impl Format {
     #[must_use]
     pub const fn on(self, file: u32) -> Self {
         Self { file, ..self }
+    }
+
+    /// The same where a process copied its writes into memory, as with mmap, and was cut off: each byte of a sector may come from
+    /// either of two writes that may be there.
+    #[must_use]
+    pub const fn copied(self) -> Self {
+        Self { is_copied: true, ..self }
     }
 
     /// Identifier of the target, of several files that of the first, and seed.
@@ -237,11 +254,17 @@ impl Format {
     fn diagnose(&self, block: &[u8], offset_bytes: u64, legal: Legal) -> Result<(), Mismatch> {
         let unit_bytes = self.unit_bytes as usize;
         let units = block.chunks(unit_bytes).zip((offset_bytes..).step_by(unit_bytes));
+        let beside: Vec<u64> = if self.is_copied {
+            let sound = units.clone().filter(|(unit, at)| self.is_sound(unit, *at));
+            sound.map(|(unit, _)| generation_of(unit)).collect()
+        } else {
+            Vec::new()
+        };
         let mut first = None;
         // Generations of all sound parts, with the first one that is not legal.
         let (mut oldest, mut newest) = (u64::MAX, 0);
         for (unit, at) in units {
-            let sight = self.look(unit, at, legal);
+            let sight = self.look((unit, at), legal, &beside);
             if let Sight::Parts(parts) = &sight {
                 oldest = parts.iter().copied().fold(oldest, u64::min);
                 newest = parts.iter().copied().fold(newest, u64::max);
@@ -262,7 +285,8 @@ impl Format {
         Err(Mismatch { file, offset_bytes: at, length_bytes: self.unit_bytes, legal, found })
     }
 
-    fn look(&self, unit: &[u8], offset_bytes: u64, legal: Legal) -> Sight {
+    /// What a unit is; `beside` are generations of others of its block.
+    fn look(&self, (unit, offset_bytes): (&[u8], u64), legal: Legal, beside: &[u64]) -> Sight {
         if unit.iter().all(|&byte| byte == 0) {
             return Sight::Parts(vec![0]);
         }
@@ -275,7 +299,7 @@ impl Format {
         if is_whole(unit) {
             return self.place_of(unit, offset_bytes, generation);
         }
-        self.take_apart(unit, offset_bytes, legal, head)
+        self.take_apart((unit, offset_bytes), legal, beside, head)
     }
 
     /// Whose a whole unit is.
@@ -293,14 +317,25 @@ impl Format {
     }
 
     /// Tells the sectors of a unit that is not whole one by one.
-    fn take_apart(&self, unit: &[u8], offset_bytes: u64, legal: Legal, head: [u8; 16]) -> Sight {
+    fn take_apart(
+        &self,
+        (unit, offset_bytes): (&[u8], u64),
+        legal: Legal,
+        beside: &[u64],
+        head: [u8; 16],
+    ) -> Sight {
         let sectors = unit.chunks_exact(SECTOR_BYTES);
         let tags = sectors
             .clone()
             .zip((offset_bytes..).step_by(SECTOR_BYTES))
             .map(|(sector, at)| word(sector, TAG_AT) ^ self.mask(at));
         let known = [generation_of(unit), legal.max_generation, legal.min_generation];
-        let mut candidates: Vec<u64> = tags.chain(known).collect();
+        // A copy that had just begun shows nothing of what it is.
+        let begun =
+            legal.min_generation..=legal.max_generation.min(legal.min_generation + BEGUN_MAX);
+        let begun = begun.filter(|_| self.is_copied);
+        let mut candidates: Vec<u64> =
+            tags.chain(known).chain(beside.iter().copied()).chain(begun).collect();
         candidates.sort_unstable();
         candidates.dedup();
         let mut parts: Vec<Option<u64>> = sectors
@@ -310,6 +345,11 @@ impl Format {
         let mut nearest = (u32::MAX, Found::Foreign { head });
         let mut scratch = [0; UNIT_BYTES_MAX];
         let wanted = &mut scratch[..unit.len()];
+        // What the bytes of a sector may be of, where each may be of another write.
+        let mut whole: Vec<(u64, Vec<u8>)> = Vec::new();
+        if self.is_copied && legal.allows(0) {
+            whole.push((0, vec![0; unit.len()]));
+        }
         // Where older data may be, that may be nearly all zeros.
         if legal.min_generation > 0 && legal.allows(0) {
             nearest = difference(unit, wanted, offset_bytes, 0);
@@ -326,6 +366,12 @@ impl Format {
             if bits < nearest.0 {
                 nearest = (bits, found);
             }
+            if self.is_copied && legal.allows(generation) {
+                whole.push((generation, wanted.to_vec()));
+            }
+        }
+        for (at, (part, sector)) in parts.iter_mut().zip(sectors).enumerate() {
+            *part = part.or_else(|| of_two(sector, at * SECTOR_BYTES, &whole));
         }
         let sound: Option<Vec<u64>> = parts.iter().copied().collect();
         match sound {
@@ -337,6 +383,18 @@ impl Format {
             None => Sight::Damaged(parts, nearest.1),
         }
     }
+}
+
+/// The later of two writes of which all bytes of a sector are; `whole` are units in the order of their generations.
+fn of_two(sector: &[u8], at: usize, whole: &[(u64, Vec<u8>)]) -> Option<u64> {
+    let is_of = |older: &[u8], later: &[u8]| {
+        let pairs = older.iter().zip(later).skip(at);
+        sector.iter().zip(pairs).all(|(byte, (older, later))| byte == older || byte == later)
+    };
+    let later = whole.iter().enumerate().find(|(index, (_, later))| {
+        whole.iter().take(*index).any(|(_, older)| is_of(older, later))
+    });
+    later.map(|(_, (generation, _))| *generation)
 }
 
 /// How many bits differ, and the first byte that does.

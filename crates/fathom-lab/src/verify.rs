@@ -426,7 +426,11 @@ pub fn verify_later(
         return Err(refuse(ErrorClass::Usage, reason));
     }
     let mut all = Vec::new();
-    for volume in volumes {
+    for mut volume in volumes {
+        if place.device_id.is_some() {
+            // A device is known by its identifier: since then its name may have become another one's.
+            volume.head.target.clone_from(&place.path);
+        }
         let mut unopened = None;
         all.push(check_volume(later, volume, &mut unopened));
         all.extend(unopened.map(Err));
@@ -471,7 +475,7 @@ fn check_volume(
     Ok(LaterCheck { head, record, was_cut_off, acknowledged, is_gone })
 }
 
-/// An error about what was written. A device may have another name now.
+/// An error about what was written.
 fn unusable(head: &books::Head, (class, reason): (ErrorClass, String)) -> LabError {
     LabError::Target { path: head.target.clone(), reason, class }
 }

@@ -7,7 +7,7 @@ use crate::plan::JobPlan;
 use crate::streams::Shared;
 use fathom_base::ledger::{Change, Ledger, LedgerError, Mark};
 use fathom_base::verify_block::{Format, FormatError};
-use fathom_model::workload::Job;
+use fathom_model::workload::{EngineKind, Job};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -97,5 +97,8 @@ pub fn as_of(
             Change { file: request.file, ..Change::write(offset_bytes, length_bytes) }
         });
     let (ledger, durable_writes) = Ledger::replay(region, limit_bytes, marks, writes)?;
-    Ok(Some(AsOf { ledger, format: format_of(plan, verify)?, durable_writes }))
+    let format = format_of(plan, verify)?;
+    let is_copied = plan.job.engine == EngineKind::Mmap;
+    let format = if is_copied { format.copied() } else { format };
+    Ok(Some(AsOf { ledger, format, durable_writes }))
 }
