@@ -8,7 +8,8 @@ use fathom_sys::fiemap;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, IoUring, LoopDevices, Tool};
 use fathom_testkit::command::tool;
 use fathom_testkit::{
-    Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, counted, kernel_test, sample,
+    Content, FsKind, LoopDevice, LoopOptions, MountedFs, Scratch, Trial, counted, kernel_test,
+    sample,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_keeps_what_a_run_that_cannot_start_left", &no_rings, cannot_start),
         kernel_test("verify_forgets_a_file_that_was_emptied", &no_rings_on_ext4, emptied),
         kernel_test("verify_refuses_what_it_cannot_check", &ext4, refusals),
+        kernel_test("verify_reads_a_device_that_has_another_name", &device, renamed),
     ]
 }
 
@@ -586,4 +588,36 @@ fn refusals() {
         .run(&[&args[..], &["duration=1s"]].concat())
         .is_refusal(2, &["tested filesystem", "--db"]);
     sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// As after a boot: what was loop0 is loop1, and another one is loop0.
+fn renamed() {
+    let (sandbox, scratch) = (Sandbox::new(), Scratch::new().unwrap());
+    let image = |name: &str| {
+        let path = scratch.join(name);
+        File::create(&path).unwrap().set_len(4 * MIB).unwrap();
+        path
+    };
+    let (own, others) = (image("own"), image("others"));
+    let attach = |backing: &Path| LoopDevice::over(backing, &LoopOptions::default()).unwrap();
+    let device = attach(&own);
+    let id = format!("--destroy={}", own.display());
+    let args = ["run", "seqwrite", p(device.path()), &id, "operations=16", "block_size=64k"];
+    sandbox.json(&[&args[..], &["verify=after"]].concat(), &[0, 1]);
+    let before = device.path().to_owned();
+    // Others, of other tests among them, take the names that are free.
+    drop(device);
+    let mut taken = Vec::new();
+    let device = loop {
+        taken.push(attach(&others));
+        let device = attach(&own);
+        if device.path() != before {
+            break device;
+        }
+        drop(device);
+    };
+    let done = sandbox.json(&["verify", p(device.path())], &[0]);
+    let check = &done.result()["checks"][0]["verify"];
+    assert_eq!((&check["mismatches"], &check["checked_bytes"]), (&0.into(), &(1 << 20).into()));
+    sandbox.refuses(&["verify", p(taken[0].path())], 2, &["nothing is known of blocks"]);
 }
