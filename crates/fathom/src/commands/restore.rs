@@ -40,7 +40,11 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     let mut text: String = done.changes.iter().map(|report| format!("{report}\n")).collect();
     let summary = restore::summary(&done.changes);
     let hidden = hidden(&root, &state_dir);
-    text += &format!("{}{}.\n", summary[..1].to_uppercase(), &summary[1..]);
+    text += &if exit_of(&done) == Exit::Internal {
+        format!("Not all that is noted could be read; of the rest {summary}.\n")
+    } else {
+        format!("{}{}.\n", summary[..1].to_uppercase(), &summary[1..])
+    };
     let left = [
         (&ended, "programs that killed commands"),
         (&traces_removed, "trace instances that commands"),
