@@ -111,8 +111,8 @@ impl Format {
         Self { file, ..self }
     }
 
-    /// The same where a process copied its writes into memory, as with mmap, and was cut off: each byte of a sector may come from
-    /// either of two writes that may be there.
+    /// The same where a process copied its writes into memory, as with mmap, and was cut off: each word of 8 bytes of a sector may
+    /// come from either of two writes that may be there.
     #[must_use]
     pub const fn copied(self) -> Self {
         Self { is_copied: true, ..self }
@@ -385,11 +385,17 @@ impl Format {
     }
 }
 
-/// The later of two writes of which all bytes of a sector are; `whole` are units in the order of their generations.
+/// What processors copy at once at least.
+const COPY_BYTES: usize = 8;
+
+/// The later of two writes of which all words of a sector are; `whole` are units in the order of their generations.
 fn of_two(sector: &[u8], at: usize, whole: &[(u64, Vec<u8>)]) -> Option<u64> {
     let is_of = |older: &[u8], later: &[u8]| {
-        let pairs = older.iter().zip(later).skip(at);
-        sector.iter().zip(pairs).all(|(byte, (older, later))| byte == older || byte == later)
+        let pairs = older[at..].chunks(COPY_BYTES).zip(later[at..].chunks(COPY_BYTES));
+        sector
+            .chunks(COPY_BYTES)
+            .zip(pairs)
+            .all(|(word, (older, later))| word == older || word == later)
     };
     let later = whole.iter().enumerate().find(|(index, (_, later))| {
         whole.iter().take(*index).any(|(_, older)| is_of(older, later))

@@ -348,7 +348,7 @@ fn long_histories_leave_the_window() {
     assert_eq!(all(&ledger), latest.map(Legal::only));
 }
 
-/// What a process had copied by half when it was cut off is of two writes byte by byte: accepted of such a process alone, of writes
+/// What a process had copied by half when it was cut off is of two writes word by word: accepted of such a process alone, of writes
 /// that may be there, and with no wrong bit.
 #[test]
 fn a_copy_that_was_cut_off_is_of_two_writes() {
@@ -364,18 +364,15 @@ fn a_copy_that_was_cut_off_is_of_two_writes() {
     };
     let mixed = |first: u64, then: u64, cut: usize| [&of(first)[..cut], &of(then)[cut..]].concat();
     let (mut cuts, mut wrong) = (0, 0);
-    for cut in (1..size).step_by(13).chain([8, 17, 40, 47, 48, 63, 4096 + 20, 4096 + 44]) {
+    for cut in (8..size).step_by(8) {
         for (first, then) in [(4, 3), (5, 4), (3, 5)] {
             let mut block = mixed(first, then, cut);
             assert_eq!(format.copied().check(&block, 4096, legal), Ok(()), "{first} {then} {cut}");
             cuts += usize::from(format.check(&block, 4096, legal).is_err());
             let at = (cut * 7) % size;
             block[at] ^= 1;
-            let is_of_one = [first, then].iter().any(|generation| of(*generation)[at] == block[at]);
-            if !is_of_one {
-                assert!(format.copied().check(&block, 4096, legal).is_err(), "bit at {at}, {cut}");
-                wrong += 1;
-            }
+            assert!(format.copied().check(&block, 4096, legal).is_err(), "bit at {at}, {cut}");
+            wrong += 1;
         }
         // One of them cannot be there any more, or not yet.
         if !cut.is_multiple_of(512) {
