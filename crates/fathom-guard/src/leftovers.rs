@@ -253,12 +253,9 @@ pub fn clean_below(
     before: &mut dyn FnMut(&Path) -> io::Result<()>,
 ) -> Result<Vec<Report>, FileRefusal> {
     let mut contents = journal::read_all(root, state_dir)?;
-    let is_meant = |record: &Record| {
-        let is_file = matches!(record.entry.kind, Kind::File | Kind::Directory | Kind::Private);
-        is_file && record.entry.path.starts_with(dir)
-    };
+    let records = std::mem::take(&mut contents.records);
     let mut reports = Vec::new();
-    for mut record in std::mem::take(&mut contents.records).into_iter().filter(is_meant) {
+    for mut record in records.into_iter().filter(|record| is_of_files_below(record, dir)) {
         let is_dead = record.entry.owner.life(root) == Life::Dead;
         let is_here = mounted(root, &record.entry) == Mounted::Same;
         if is_dead && !is_here && found_elsewhere(root, &record).is_none() {
@@ -283,6 +280,25 @@ pub fn clean_below(
     }
     reports.extend(not_understood(contents));
     Ok(reports)
+}
+
+/// What [`clean_below`] would look at, where it is there.
+///
+/// # Errors
+/// [`FileRefusal::Io`] when the journal exists but cannot be listed.
+pub fn below(root: &SysRoot, state_dir: &Path, dir: &Path) -> Result<Vec<PathBuf>, FileRefusal> {
+    let is_there = |record: &Record| {
+        is_of_files_below(record, dir)
+            && mounted(root, &record.entry) == Mounted::Same
+            && record.entry.path.exists()
+    };
+    let records = journal::read_all(root, state_dir)?.records;
+    Ok(records.into_iter().filter(is_there).map(|record| record.entry.path).collect())
+}
+
+fn is_of_files_below(record: &Record, dir: &Path) -> bool {
+    let is_file = matches!(record.entry.kind, Kind::File | Kind::Directory | Kind::Private);
+    is_file && record.entry.path.starts_with(dir)
 }
 
 /// Takes out of the journal what was made at a path, or below it, on filesystems that are not mounted there any more. Where none

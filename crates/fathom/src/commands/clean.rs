@@ -17,7 +17,7 @@ use fathom_tree::clean::{Cleaned, Cleaner};
 use fathom_tree::manifest::Access;
 use std::fmt::Write;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 mod forget;
 
@@ -52,7 +52,9 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
     shown.finish();
     let found = found.map_err(|error| failed(output, &error))?;
     if args.list {
-        return list(output, &found);
+        let noted = leftovers::below(&held.root, &held.state_dir, &dir)
+            .map_err(|error| CommandError::report_as(output, &error, exit_of_journal(&error)))?;
+        return list(output, &found, &noted);
     }
     let mut done = Done::default();
     remove_trees(output, stop, &held, &found, &mut done);
@@ -217,7 +219,7 @@ fn cleaned_text(cleaned: &Cleaned) -> String {
 }
 
 /// What would be removed.
-fn list(output: Output, found: &FoundBelow) -> CommandResult {
+fn list(output: Output, found: &FoundBelow, noted: &[PathBuf]) -> CommandResult {
     let mut text = String::new();
     for tree in &found.trees {
         let what = match found.open(tree, Access::Shared) {
@@ -236,19 +238,24 @@ fn list(output: Output, found: &FoundBelow) -> CommandResult {
     for path in &found.test_dirs {
         let _ = writeln!(text, "{}  test files", path.display());
     }
+    let is_new = |path: &&PathBuf| !found.test_dirs.contains(path);
+    let files: Vec<&PathBuf> = noted.iter().filter(is_new).collect();
+    for path in &files {
+        let _ = writeln!(text, "{}  a test file", path.display());
+    }
     if text.is_empty() {
         text = "Nothing that fathom made is there.\n".into();
     }
     let trees: Vec<&Path> = found.trees.iter().map(|tree| tree.path.as_path()).collect();
-    let json =
-        serde_json::json!({ "trees": trees, "test_directories": found.test_dirs, "exit_code": 0 });
+    let json = serde_json::json!({
+        "trees": trees, "test_directories": found.test_dirs, "test_files": files, "exit_code": 0
+    });
     finish(output, &text, &json, Exit::Done)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     fn report(outcome: Outcome) -> Report {
         Report { run_id: "7f3k".into(), path: PathBuf::from("/srv/.fathom-7f3k"), outcome }

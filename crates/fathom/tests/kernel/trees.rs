@@ -210,9 +210,13 @@ fn clean_of_a_file() {
     for command in commands {
         sandbox.run(&[command, &[p(&none)]].concat()).is_refusal(2, &[p(&none)]);
     }
-    assert!(file.exists());
+    let listed = sandbox.run(&["clean", p(&dir), "--list"]);
+    let line = format!("{}  a test file", file.display());
+    assert!(file.exists() && listed.code == 0 && listed.stdout.contains(&line), "{listed:?}");
     sandbox.json(&["clean", p(&dir)], &[0]);
     assert!(!file.exists());
+    let listed = sandbox.run(&["clean", p(&dir), "--list"]);
+    assert!(listed.stdout.starts_with("Nothing that fathom made is there"), "{listed:?}");
 }
 
 /// Wherever the kill comes, what others made stays as it is, and the same command goes on until nothing of fathom's is left.
