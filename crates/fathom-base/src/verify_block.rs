@@ -60,7 +60,7 @@ pub struct Format {
     /// How many files there are, and which of them this is about.
     files: u32,
     file: u32,
-    /// Sectors may be part of one write and part of another.
+    /// Of several writes one may have been copied by half.
     is_copied: bool,
 }
 
@@ -111,8 +111,8 @@ impl Format {
         Self { file, ..self }
     }
 
-    /// The same where a process copied its writes into memory, as with mmap, and was cut off: each word of 8 bytes of a sector may
-    /// come from either of two writes that may be there.
+    /// The same where a process copied its writes into memory, as with mmap, and was cut off: one sector of a unit may begin with a
+    /// write and end with an older one, when both may be there.
     #[must_use]
     pub const fn copied(self) -> Self {
         Self { is_copied: true, ..self }
@@ -345,7 +345,7 @@ impl Format {
         let mut nearest = (u32::MAX, Found::Foreign { head });
         let mut scratch = [0; UNIT_BYTES_MAX];
         let wanted = &mut scratch[..unit.len()];
-        // What the bytes of a sector may be of, where each may be of another write.
+        // What a copy that was cut off may be of.
         let mut whole: Vec<(u64, Vec<u8>)> = Vec::new();
         if self.is_copied && legal.allows(0) {
             whole.push((0, vec![0; unit.len()]));
@@ -370,8 +370,8 @@ impl Format {
                 whole.push((generation, wanted.to_vec()));
             }
         }
-        for (at, (part, sector)) in parts.iter_mut().zip(sectors).enumerate() {
-            *part = part.or_else(|| of_two(sector, at * SECTOR_BYTES, &whole));
+        if let Some((at, generation)) = cut_off(unit, &parts, &whole) {
+            parts[at] = Some(generation);
         }
         let sound: Option<Vec<u64>> = parts.iter().copied().collect();
         match sound {
@@ -388,19 +388,25 @@ impl Format {
 /// What processors copy at once at least.
 const COPY_BYTES: usize = 8;
 
-/// The later of two writes of which all words of a sector are; `whole` are units in the order of their generations.
-fn of_two(sector: &[u8], at: usize, whole: &[(u64, Vec<u8>)]) -> Option<u64> {
-    let is_of = |older: &[u8], later: &[u8]| {
-        let pairs = older[at..].chunks(COPY_BYTES).zip(later[at..].chunks(COPY_BYTES));
-        sector
-            .chunks(COPY_BYTES)
-            .zip(pairs)
-            .all(|(word, (older, later))| word == older || word == later)
+/// Where the only sector that is nothing whole is where a copy of one write over an older one was cut off: which, and the later write.
+/// `whole` are units in the order of their generations.
+fn cut_off(unit: &[u8], parts: &[Option<u64>], whole: &[(u64, Vec<u8>)]) -> Option<(usize, u64)> {
+    let at = parts.iter().position(Option::is_none)?;
+    let (before, after) = (&parts[..at], &parts[at + 1..]);
+    let sector = at * SECTOR_BYTES..(at + 1) * SECTOR_BYTES;
+    let is_copy = |later: &[u8], older: &[u8]| {
+        let (found, later, older) =
+            (&unit[sector.clone()], &later[sector.clone()], &older[sector.clone()]);
+        let copied = found.chunks(COPY_BYTES).zip(later.chunks(COPY_BYTES));
+        let copied_bytes = copied.take_while(|(a, b)| a == b).count() * COPY_BYTES;
+        found[copied_bytes..] == older[copied_bytes..]
     };
-    let later = whole.iter().enumerate().find(|(index, (_, later))| {
-        whole.iter().take(*index).any(|(_, older)| is_of(older, later))
+    let later = whole.iter().enumerate().find(|(index, (generation, later))| {
+        before.iter().all(|part| *part == Some(*generation))
+            && after.iter().all(|part| part.is_some_and(|part| part != *generation))
+            && whole.iter().take(*index).any(|(_, older)| is_copy(later, older))
     });
-    later.map(|(_, (generation, _))| *generation)
+    later.map(|(_, (generation, _))| (at, *generation))
 }
 
 /// How many bits differ, and the first byte that does.
