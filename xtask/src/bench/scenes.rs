@@ -100,23 +100,19 @@ pub struct Scene {
     pub contests: Vec<Contest>,
 }
 
-/// Sameness within 3 % takes an interval that is narrower than that: more and shorter pairs, which share what drifts.
+/// Sameness within 3 % takes an interval that is narrower than that: more and shorter pairs, which share what drifts. So do plain reads
+/// from the page cache, which are the kernel's own time for the most part: what is reached lies as near to its goal as pairs waver.
 const EQUAL_FACTOR: usize = 3;
 /// So does a goal that lies as near to what is reached as the bare loop's, and user time, which the timer's tick samples.
 const NEAR_FACTOR: usize = 2;
-/// One read after another from the page cache is the kernel's own time for the most part, so that what is reached lies as near to its
-/// goal as single pairs waver.
-const PLAIN_FACTOR: usize = 5;
 
 impl Scene {
     /// How many rounds of those asked for: where nothing is to be reached, a quarter tells enough.
     #[must_use]
     pub fn rounds(&self, asked: usize) -> usize {
         let has = |is_it: fn(&Contest) -> bool| self.contests.iter().any(is_it);
-        if has(|contest| matches!(contest.goal, Goal::Equal(_))) {
+        if has(|c| matches!(c.goal, Goal::Equal(_)) || c.theirs == Some(FIO_PSYNC)) {
             asked * EQUAL_FACTOR
-        } else if has(|contest| contest.theirs == Some(FIO_PSYNC)) {
-            asked * PLAIN_FACTOR
         } else if has(|contest| contest.measure == Measure::UserCpu && contest.goal != Goal::None)
             || has(|contest| contest.theirs == Some(BARE)) && self.sides.len() <= 3
         {
@@ -197,7 +193,7 @@ pub fn all(files: &Files, length: Duration) -> Vec<Scene> {
         let length = if source == Source::Loop { length / 2 } else { length };
         Maker { target: files.of(source).map(Path::to_owned), depth, length }
     };
-    let short = Maker { length: length / 2, ..at(Source::Cached, 1) };
+    let short = Maker { length: length / 4, ..at(Source::Cached, 1) };
     let mut scenes = vec![
         cached_1(&at(Source::Cached, 1)),
         psync(&short),
