@@ -490,7 +490,7 @@ fn made_anew() {
     // It is mounted in another place.
     let (other, below) = (sandbox.dir().join("other"), forget(point));
     assert!(below.stdout.contains("Nothing of what is noted"), "{below:?}");
-    fs::create_dir(&other).unwrap();
+    std::fs::create_dir(&other).unwrap();
     run_tool("umount", [point]).unwrap();
     run_tool("mount", [device.as_os_str(), other.as_os_str()]).unwrap();
     let moved = forget(point);
