@@ -296,7 +296,7 @@ fn meddled(
     (name, value): (&str, &'static str),
     theirs: Vec<&'static str>,
 ) -> Done {
-    let file = plan(sandbox, "drift", &format!("{READ}{text}").replace("80ms", "500ms"));
+    let file = plan(sandbox, "drift", &format!("{READ}{text}").replace("80ms", "800ms"));
     let over = Arc::new(AtomicBool::new(false));
     let meddler = thread::spawn({
         let (over, mark) = (over.clone(), queue(fs.device(), name));
@@ -311,7 +311,7 @@ fn meddled(
                     thread::sleep(Duration::from_millis(2));
                 }
                 // It is read back first: that takes a while where others take the processors.
-                thread::sleep(Duration::from_millis(100));
+                thread::sleep(Duration::from_millis(300));
                 fs::write(&ahead, theirs).unwrap();
             }
         }

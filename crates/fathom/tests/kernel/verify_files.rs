@@ -447,6 +447,26 @@ fn gone_as_a_whole() {
     sandbox.run(&["verify", p(&fs.dir().join("other"))]).is_refusal(2, &["name a file, directory"]);
 }
 
+/// Of a filesystem that lies below another one, and of one that is mounted in another place, all is known on.
+fn hidden_or_elsewhere(sandbox: &Sandbox, device: &Path, point: &Path) {
+    let forget = |path: &Path| sandbox.run(&["clean", p(path), "--forget"]);
+    run_tool("mount", ["-t", "tmpfs", "over", p(point)]).unwrap();
+    let above = forget(point.parent().unwrap());
+    run_tool("umount", [point]).unwrap();
+    assert!(above.code == 4 && above.stdout.contains("not forgotten, "), "{above:?}");
+    assert!(!above.stdout.contains("what run"), "{above:?}");
+    let (other, there) = (sandbox.dir().join("other"), forget(point));
+    assert!(there.stdout.contains("Nothing of what is noted"), "{there:?}");
+    std::fs::create_dir(&other).unwrap();
+    run_tool("umount", [point]).unwrap();
+    run_tool("mount", [device, &other]).unwrap();
+    let moved = forget(point);
+    run_tool("umount", [&other]).unwrap();
+    assert!(moved.code == 4 && moved.stdout.contains("by now; fathom clean "), "{moved:?}");
+    assert!(moved.stdout.contains("the journal still knows"), "{moved:?}");
+    run_tool("mount", [device, point]).unwrap();
+}
+
 /// What was written to a filesystem that is away is not lost; whether it may come back is told, and who knows that it does not
 /// has it forgotten, in the journal too, without a file being touched.
 fn made_anew() {
@@ -481,23 +501,7 @@ fn made_anew() {
     assert!(cleaned.code == 4 && cleaned.stdout.contains("it stays as it is"), "{cleaned:?}");
     run_tool("mount", [device, point]).unwrap();
     assert_eq!(verify().code, 0, "it came back, and all is known");
-    // Something is mounted over it, which goes again.
-    run_tool("mount", ["-t", "tmpfs", "over", p(point)]).unwrap();
-    let above = forget(point.parent().unwrap());
-    run_tool("umount", [point]).unwrap();
-    assert!(above.code == 4 && above.stdout.contains("not forgotten, "), "{above:?}");
-    assert!(!above.stdout.contains("what run"), "{above:?}");
-    // It is mounted in another place.
-    let (other, below) = (sandbox.dir().join("other"), forget(point));
-    assert!(below.stdout.contains("Nothing of what is noted"), "{below:?}");
-    std::fs::create_dir(&other).unwrap();
-    run_tool("umount", [point]).unwrap();
-    run_tool("mount", [device.as_os_str(), other.as_os_str()]).unwrap();
-    let moved = forget(point);
-    run_tool("umount", [&other]).unwrap();
-    assert!(moved.code == 4 && moved.stdout.contains("by now; fathom clean "), "{moved:?}");
-    assert!(moved.stdout.contains("the journal still knows"), "{moved:?}");
-    run_tool("mount", [device, point]).unwrap();
+    hidden_or_elsewhere(&sandbox, device, point);
     assert_eq!((verify().code, names(&owned).len()), (0, 2), "nothing was forgotten");
     // Made anew: nothing comes back.
     run_tool("umount", [point]).unwrap();
@@ -690,7 +694,7 @@ fn cleared_on_a_device() {
     sandbox.json(&["verify", target], &[0]);
     // While it runs: reads meet zero ranges and trims that are in flight.
     let args = ["run", "randwrite", target, &id, "block_size=4k", "span=1M", "engine=psync"];
-    let during = ["write_fraction=0.3", "verify=during", "duration=500ms"];
+    let during = ["write_fraction=0.3", "verify=during", "operations=6000"];
     let done = sandbox.json(&[&args[..], &more, &during].concat(), &[0, 1]);
     let (mismatches, checked, skipped) = verified(&done.records()[0]);
     assert!(mismatches == 0 && checked > 0 && skipped > 0, "{mismatches} {checked} {skipped}");
