@@ -370,9 +370,7 @@ impl Format {
                 whole.push((generation, wanted.to_vec()));
             }
         }
-        if let Some((at, generation)) = cut_off(unit, &parts, &whole) {
-            parts[at] = Some(generation);
-        }
+        tell_cut_off(unit, &mut parts, &whole);
         let sound: Option<Vec<u64>> = parts.iter().copied().collect();
         match sound {
             Some(sound) => Sight::Parts(sound),
@@ -385,28 +383,44 @@ impl Format {
     }
 }
 
-/// What processors copy at once at least.
+/// What processors copy at once at least, and at most.
 const COPY_BYTES: usize = 8;
+const COPY_BYTES_MAX: usize = 64;
 
-/// Where the only sector that is nothing whole is where a copy of one write over an older one was cut off: which, and the later write.
-/// `whole` are units in the order of their generations.
-fn cut_off(unit: &[u8], parts: &[Option<u64>], whole: &[(u64, Vec<u8>)]) -> Option<(usize, u64)> {
-    let at = parts.iter().position(Option::is_none)?;
-    let (before, after) = (&parts[..at], &parts[at + 1..]);
-    let sector = at * SECTOR_BYTES..(at + 1) * SECTOR_BYTES;
-    let is_copy = |later: &[u8], older: &[u8]| {
-        let (found, later, older) =
-            (&unit[sector.clone()], &later[sector.clone()], &older[sector.clone()]);
-        let copied = found.chunks(COPY_BYTES).zip(later.chunks(COPY_BYTES));
-        let copied_bytes = copied.take_while(|(a, b)| a == b).count() * COPY_BYTES;
-        found[copied_bytes..] == older[copied_bytes..]
+/// Tells the sectors in which the copy of a write over an older one was cut off, by the later write: one that begins with it and ends
+/// with the older one. The beginning of a long copy may come at its very end, as the C libraries do it: then the first bytes of a
+/// unit are the older ones. `whole` are units in the order of their generations.
+fn tell_cut_off(unit: &[u8], parts: &mut [Option<u64>], whole: &[(u64, Vec<u8>)]) {
+    let later_of = |at: usize, is_it: &dyn Fn(u64, usize) -> bool| {
+        let sector = at * SECTOR_BYTES..(at + 1) * SECTOR_BYTES;
+        let found = &unit[sector.clone()];
+        let same_bytes = |other: &[u8]| {
+            let words = found.chunks(COPY_BYTES).zip(other[sector.clone()].chunks(COPY_BYTES));
+            words.take_while(|(a, b)| a == b).count() * COPY_BYTES
+        };
+        let pairs = (0..whole.len()).flat_map(|later| (0..later).map(move |older| (older, later)));
+        let mut pairs = pairs.map(|(older, later)| (&whole[older].1, &whole[later]));
+        pairs.find_map(|(older, (generation, later))| {
+            let ends_as =
+                |from: usize, other: &[u8]| found[from..] == other[sector.clone()][from..];
+            let (copied, kept) = (same_bytes(later), same_bytes(older));
+            let is_cut = ends_as(copied, older) && is_it(*generation, 0);
+            let is_begun_last =
+                kept <= COPY_BYTES_MAX && ends_as(kept, later) && is_it(*generation, kept);
+            (is_cut || is_begun_last).then_some(*generation)
+        })
     };
-    let later = whole.iter().enumerate().find(|(index, (generation, later))| {
-        before.iter().all(|part| *part == Some(*generation))
-            && after.iter().all(|part| part.is_some_and(|part| part != *generation))
-            && whole.iter().take(*index).any(|(_, older)| is_copy(later, older))
-    });
-    later.map(|(_, (generation, _))| (at, *generation))
+    if parts.first() == Some(&None) {
+        parts[0] = later_of(0, &|_, kept_bytes| kept_bytes > 0);
+    }
+    let Some(at) = parts.iter().position(Option::is_none) else { return };
+    let (before, after) = (&parts[..at], &parts[at + 1..]);
+    let is_cut_here = |generation: u64, kept_bytes: usize| {
+        kept_bytes == 0
+            && before.iter().all(|part| *part == Some(generation))
+            && after.iter().all(|part| part.is_some_and(|part| part != generation))
+    };
+    parts[at] = later_of(at, &is_cut_here);
 }
 
 /// How many bits differ, and the first byte that does.
