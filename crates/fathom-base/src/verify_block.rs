@@ -331,8 +331,8 @@ impl Format {
             .map(|(sector, at)| word(sector, TAG_AT) ^ self.mask(at));
         let known = [generation_of(unit), legal.max_generation, legal.min_generation];
         // A copy that had just begun shows nothing of what it is.
-        let begun =
-            legal.min_generation..=legal.max_generation.min(legal.min_generation + BEGUN_MAX);
+        let begun = legal.min_generation
+            ..=legal.max_generation.min(legal.min_generation.saturating_add(BEGUN_MAX));
         let begun = begun.filter(|_| self.is_copied);
         let mut candidates: Vec<u64> =
             tags.chain(known).chain(beside.iter().copied()).chain(begun).collect();

@@ -44,13 +44,14 @@ impl FilesystemId {
     }
 
     /// True where it may be seen again without anybody's mounting it: something lies over what is mounted at that place, or it is
-    /// certainly mounted somewhere.
+    /// certainly mounted somewhere. Filesystems that may never answer, and what mounts others when it is looked at, are not asked.
     #[must_use]
     pub fn may_be_mounted(&self, root: &SysRoot, mount_point: &Path) -> bool {
         let own = mounts::own_mounts(root);
         let hidden = mounts::hidden(&own);
         own.iter().zip(hidden).any(|(mount, is_hidden)| match is_hidden {
             true => mount.mount_point == mount_point,
+            false if !mounts::may_be_asked(&mount.fs_type) || mount.fs_type == "autofs" => false,
             false => Self::of(root, &mount.mount_point).is_some_and(|found| self.is_surely(&found)),
         })
     }

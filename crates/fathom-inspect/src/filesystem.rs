@@ -9,7 +9,7 @@ use fathom_model::stack::{FsFacts, MountFacts};
 use fathom_sys::blkdev;
 use fathom_sys::devno::DevNo;
 use fathom_sys::fsinfo;
-use fathom_sys::mounts::Mount;
+use fathom_sys::mounts::{self, Mount};
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::cell::LazyCell;
@@ -33,10 +33,6 @@ pub enum Family {
 }
 
 const MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
-const REMOTE: [&str; 18] = [
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "9p", "virtiofs", "fuse", "afs", "lustre",
-    "gpfs", "beegfs", "orangefs", "vboxsf", "prl_fs", "hostfs", "coda",
-];
 const KERNEL: [&str; 17] = [
     "proc",
     "sysfs",
@@ -63,15 +59,10 @@ pub fn family(mount: &Mount) -> Family {
     family_of(&mount.fs_type)
 }
 
-/// Whoever asks a filesystem of another machine or process waits until that answers, for ever if need be.
-pub(crate) fn may_be_asked(fs_type: &str) -> bool {
-    family_of(fs_type) != Family::Remote && fs_type != "fuseblk"
-}
-
 fn family_of(kind: &str) -> Family {
     if MEMORY.contains(&kind) {
         Family::Memory
-    } else if REMOTE.contains(&kind) || kind.starts_with("fuse.") {
+    } else if mounts::is_remote(kind) {
         Family::Remote
     } else if kind == "overlay" {
         Family::Overlay

@@ -164,7 +164,7 @@ impl<'a> Builder<'a> {
     /// The mount that a path without symbolic links lies on, when asking there may last for ever: by its filesystem, or by one on
     /// the way. What is on the way to everything has answered already.
     fn waiting_for(&self, path: &Path) -> Option<&Mount> {
-        let waits = |mount: &Mount| !filesystem::may_be_asked(&mount.fs_type);
+        let waits = |mount: &Mount| !mounts::may_be_asked(&mount.fs_type);
         let waiting = self.waiting.get_or_init(|| {
             let all = self.mounts.iter().filter(|mount| waits(mount));
             all.map(|mount| mount.mount_point.clone()).collect()

@@ -33,6 +33,24 @@ pub struct Mount {
     pub super_options: String,
 }
 
+/// Types of filesystems whose data another machine or process has.
+const REMOTE: [&str; 18] = [
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "9p", "virtiofs", "fuse", "afs", "lustre",
+    "gpfs", "beegfs", "orangefs", "vboxsf", "prl_fs", "hostfs", "coda",
+];
+
+/// True for a type of filesystem whose data another machine or process has.
+#[must_use]
+pub fn is_remote(fs_type: &str) -> bool {
+    REMOTE.contains(&fs_type) || fs_type.starts_with("fuse.")
+}
+
+/// Whoever asks a filesystem of another machine or process waits until that answers, for ever if need be.
+#[must_use]
+pub fn may_be_asked(fs_type: &str) -> bool {
+    !is_remote(fs_type) && fs_type != "fuseblk"
+}
+
 /// The number of the mount that a path leads to, which no later one gets; none from kernels before 6.8. The filesystem itself is not asked.
 #[must_use]
 pub fn sequence(path: &Path) -> Option<u64> {

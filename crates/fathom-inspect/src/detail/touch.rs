@@ -1,8 +1,8 @@
 //! Which devices nobody may touch, as far as sysfs and device-mapper tell: those that sleep, and those that would make
 //! whoever reads them wait.
 
-use crate::filesystem;
 use fathom_model::stack::{Node, NodeKind};
+use fathom_sys::mounts;
 use fathom_sys::sysfs_block::{BlockDir, is_pci_function};
 use fathom_sys::sysroot::SysRoot;
 
@@ -43,7 +43,7 @@ pub(crate) fn own_rest(root: &SysRoot, device: &BlockDir, node: &Node) -> Option
 pub(crate) fn remote_file(nodes: &[Node], index: usize) -> Option<Rest> {
     let node = nodes.get(index).filter(|node| node.kind == NodeKind::Loop)?;
     let mount = nodes.get(*node.below.first()?)?.mount.as_ref()?;
-    (!filesystem::may_be_asked(&mount.fs_type)).then_some(REMOTE)
+    (!mounts::may_be_asked(&mount.fs_type)).then_some(REMOTE)
 }
 
 fn drive_rest(device: &BlockDir, node: &Node) -> Option<Rest> {

@@ -192,7 +192,7 @@ fn enter_own_mounts(
         for (mount, _) in counted {
             let number = mount.devno.to_string();
             let answers = builder.may_ask(mount);
-            if !answers && !second_time && filesystem::may_be_asked(&mount.fs_type) {
+            if !answers && !second_time && mounts::may_be_asked(&mount.fs_type) {
                 let what = format!("space of {}", shown(&mount.mount_point));
                 unread.push(Unread { what, why: "behind another machine: not asked".to_owned() });
             }
