@@ -69,6 +69,18 @@ pub trait Engine {
         None
     }
 
+    /// What ended is taken, and a read on the first file follows it in slot 0: queued, run and shown in one.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    #[inline(always)]
+    fn read_next(&mut self, offset_bytes: u64, size_bytes: u32) -> io::Result<Option<i32>> {
+        self.take();
+        self.queue(0, 0, Op::Read { offset_bytes, size_bytes });
+        self.run(1)?;
+        Ok(self.shown())
+    }
+
     /// Takes as many ends as there are, but not more than `ends` has room for, and says how many.
     #[inline(always)]
     fn take_many(&mut self, ends: &mut [(u32, i32)]) -> usize {

@@ -18,7 +18,7 @@ use fathom_base::clock::Clock;
 use fathom_base::content::Filler;
 use fathom_model::limits::LimitsRecord;
 use fathom_model::record::{CensoredOp, IoFailure, OpClass, SlowOp};
-use fathom_model::workload::{Access, EngineKind, Job, SyncRule};
+use fathom_model::workload::{Access, EngineKind, Job, SyncRule, Verify};
 use fathom_sys::arena::Arena;
 use fathom_sys::clock::FastClock;
 use fathom_sys::ring::{self, RingOptions};
@@ -417,6 +417,7 @@ impl<'a> Lane<'a> {
                     self.drive(engine, thread, shared, control, ready)
                 }
                 EngineKind::Psync => {
+                    let _own = self.opens_nothing().then(threads::own_files);
                     self.drive(Psync::new(files, arena), thread, shared, control, ready)
                 }
                 EngineKind::Null => self.drive(Null::new(arena), thread, shared, control, ready),
@@ -428,6 +429,11 @@ impl<'a> Lane<'a> {
             None
         });
         let _ = done.send(finished);
+    }
+
+    /// True when its threads open no file by themselves: all that they need is open before they start.
+    fn opens_nothing(&self) -> bool {
+        self.setup.target.files() == 1 && self.plan().job.verify == Verify::None
     }
 
     fn setup_error(

@@ -7,7 +7,7 @@
 use crossbeam_queue::ArrayQueue;
 use fathom_model::record::{CensoredOp, OpClass, SlowOp};
 use fathom_stats::Histogram;
-use fathom_stats::histogram::HISTOGRAM_BYTES;
+use fathom_stats::histogram::{Counting, HISTOGRAM_BYTES};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -109,6 +109,32 @@ impl Default for Alike {
     fn default() -> Self {
         let (class, latency_ns) = (OpClass::Read, u64::MAX);
         Self { class, latency_ns, times: 0, bytes: 0 }
+    }
+}
+
+/// Notes operations that are none of the slowest, all of one class and size.
+pub struct Tally<'r> {
+    latency_ns: Counting<'r>,
+    bytes: &'r mut u64,
+    size_bytes: u32,
+    slow_limit_ns: u64,
+}
+
+impl Tally<'_> {
+    /// True for a latency that is none of the slowest until now.
+    #[inline(always)]
+    pub fn is_fast(&self, latency_ns: u64) -> bool {
+        cfg!(feature = "silent") || latency_ns <= self.slow_limit_ns
+    }
+
+    /// Notes one operation that is fast.
+    #[inline(always)]
+    pub fn record(&mut self, latency_ns: u64) {
+        if cfg!(feature = "silent") {
+            return;
+        }
+        self.latency_ns.record(latency_ns);
+        *self.bytes += u64::from(self.size_bytes);
     }
 }
 
@@ -243,6 +269,19 @@ impl Recorder {
         let index = usize::from(self.map[class as usize]);
         self.current.latency_ns[index].record(latency_ns);
         self.current.bytes[index] += u64::from(size_bytes);
+    }
+
+    /// For noting operations of one class and size that [`Tally::is_fast`], one after the other, with nothing else in between.
+    #[inline(always)]
+    pub fn tally(&mut self, class: OpClass, size_bytes: u32) -> Tally<'_> {
+        let index = usize::from(self.map[class as usize]);
+        let IntervalBuffer { latency_ns, bytes, .. } = &mut *self.current;
+        Tally {
+            latency_ns: latency_ns[index].counting(),
+            bytes: &mut bytes[index],
+            size_bytes,
+            slow_limit_ns: self.slow_limit_ns,
+        }
     }
 
     #[inline(always)]

@@ -100,6 +100,58 @@ fn an_observer_that_refuses_is_asked_before_anything_is_written() {
     assert!(content.iter().all(|byte| *byte == 0xA5));
 }
 
+/// Opens a file when all threads are ready, and notes which of those of the job see it.
+struct Opens {
+    /// Of the job.
+    name: &'static str,
+    seen: Vec<bool>,
+}
+
+impl Observer for Opens {
+    fn starts(&mut self) -> Result<(), String> {
+        let opened = File::open("/proc/self/stat").expect("always there");
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&opened);
+        for thread in std::fs::read_dir("/proc/self/task").expect("of this process").flatten() {
+            let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+            if name.starts_with(&format!("io-{}-", self.name)) {
+                let link = thread.path().join("fd").join(fd.to_string());
+                self.seen.push(std::fs::read_link(link).is_ok());
+            }
+        }
+        Ok(())
+    }
+    fn window_begins(&mut self) {}
+    fn window_ends(&mut self) {}
+    fn tick(&mut self, _: Tick) {}
+}
+
+#[test]
+fn plain_calls_on_one_file_share_no_table_of_files() {
+    let cases = [
+        ("plain", vec![("engine", "psync"), ("threads", "2")], vec![false, false]),
+        // It writes what must be found again, into a file that it opens.
+        (
+            "checks",
+            vec![("engine", "psync"), ("write_fraction", "1"), ("verify", "after")],
+            vec![true],
+        ),
+        ("ring", vec![("engine", "io_uring")], vec![true]),
+    ];
+    for (name, mut pairs, seen) in cases {
+        let target = LoadTarget::for_test(file(SIZE), SIZE as u64, true);
+        let mut job = Job { direct: false, name: name.to_owned(), ..Job::default() };
+        pairs.push(("operations", "100"));
+        pairs.iter().for_each(|(k, v)| keys::set(&mut job, k, v).expect(k));
+        let plan = plan(&job, target.size_bytes(), 512, 3).expect("fits");
+        let stop = StopFlag::default();
+        let clock = FastClock::monotonic();
+        let control = Control { clock, interval_ns: 50_000_000, stop: &stop };
+        let mut opens = Opens { name, seen: Vec::new() };
+        run(&[JobSetup { plan, target: &target }], &control, &mut opens).expect("it runs");
+        assert_eq!(opens.seen, seen, "{name}");
+    }
+}
+
 const SIZE: usize = 1 << 22;
 
 fn readable() -> LoadTarget {

@@ -30,6 +30,43 @@ pub struct Histogram {
     sum_squares: u128,
 }
 
+/// Counts values into a histogram: what changes with each is kept beside it, where it costs least, and goes in when this is
+/// dropped.
+pub struct Counting<'h> {
+    histogram: &'h mut Histogram,
+    count: u64,
+    min: u64,
+    max: u64,
+    sum: u128,
+    sum_squares: u128,
+}
+
+impl Counting<'_> {
+    /// As [`Histogram::record`].
+    #[inline(always)]
+    pub fn record(&mut self, value: u64) {
+        self.histogram.counts[bucket_of(value)] += 1;
+        self.count += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum += u128::from(value);
+        let square = u128::from(value) * u128::from(value);
+        self.sum_squares = self.sum_squares.saturating_add(square);
+    }
+}
+
+impl Drop for Counting<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let Self { histogram, count, min, max, sum, sum_squares } = self;
+        histogram.count += *count;
+        histogram.min = histogram.min.min(*min);
+        histogram.max = histogram.max.max(*max);
+        histogram.sum += *sum;
+        histogram.sum_squares = histogram.sum_squares.saturating_add(*sum_squares);
+    }
+}
+
 impl Default for Histogram {
     fn default() -> Self {
         Self::new()
@@ -89,6 +126,13 @@ impl Histogram {
         self.max = self.max.max(value);
         self.sum += u128::from(value);
         self.sum_squares = self.sum_squares.saturating_add(u128::from(value) * u128::from(value));
+    }
+
+    /// For counting values one after the other, with nothing else in between.
+    #[inline]
+    pub fn counting(&mut self) -> Counting<'_> {
+        self.thawed();
+        Counting { histogram: self, count: 0, min: u64::MAX, max: 0, sum: 0, sum_squares: 0 }
     }
 
     /// Counts a value `times` times.

@@ -19,6 +19,19 @@ impl<'f> Psync<'f> {
     pub fn new(files: FileTable<'f>, arena: Arena) -> Self {
         Self { files, arena, queued: None, ended: None }
     }
+
+    /// The call stands here, in the loop itself, and not where requests are made: see [`fathom_sys::request::perform`].
+    #[inline(always)]
+    fn perform(&mut self, slot: u32, file: u32, op: Op) -> i32 {
+        let file = self.files.get(file);
+        let buffer = self.arena.slot_mut(slot as usize);
+        loop {
+            match perform(file, buffer, op) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                outcome => break as_result(outcome),
+            }
+        }
+    }
 }
 
 impl Engine for Psync<'_> {
@@ -30,25 +43,24 @@ impl Engine for Psync<'_> {
         self.arena.slot_mut(slot as usize)
     }
 
+    /// As [`Engine::queue`] and [`Engine::run`] do it, without a stop in memory.
+    #[inline(always)]
+    fn read_next(&mut self, offset_bytes: u64, size_bytes: u32) -> io::Result<Option<i32>> {
+        let result = self.perform(0, 0, Op::Read { offset_bytes, size_bytes });
+        self.ended = Some((0, result));
+        Ok(Some(result))
+    }
+
     #[inline(always)]
     fn queue(&mut self, slot: u32, file: u32, op: Op) {
         debug_assert!(self.queued.is_none(), "psync has one request at a time");
         self.queued = Some((slot, file, op));
     }
 
-    /// The call stands here, in the loop itself, and not where requests are made: see [`fathom_sys::request::perform`].
     #[inline(always)]
     fn run(&mut self, _wait_for: u32) -> io::Result<u32> {
         if let Some((slot, file, op)) = self.queued.take() {
-            let file = self.files.get(file);
-            let buffer = self.arena.slot_mut(slot as usize);
-            let result = loop {
-                match perform(file, buffer, op) {
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    outcome => break as_result(outcome),
-                }
-            };
-            self.ended = Some((slot, result));
+            self.ended = Some((slot, self.perform(slot, file, op)));
         }
         Ok(u32::from(self.ended.is_some()))
     }

@@ -1,8 +1,8 @@
 //! The part of the measured loop in which one read follows another and nothing else is due: what such a job does not have is
 //! not looked at, and what it has stays in registers.
 
-use super::Worker;
-use crate::engine::{Engine, Op};
+use super::{Slot, Worker};
+use crate::engine::Engine;
 use crate::payload::Payload;
 use fathom_base::clock::Clock;
 use fathom_model::record::OpClass;
@@ -30,26 +30,34 @@ impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
     ) -> io::Result<(u32, u64)> {
         let Self { engine, clock, generator, recorder, slots, counts, .. } = self;
         let slot = &mut slots[0];
+        let Slot { mut start_ns, mut offset_bytes, size_bytes, .. } = *slot;
+        engine.run(1)?;
+        let mut shown = engine.shown();
         let mut places = generator.plain_reads();
-        loop {
-            let ended = engine.run(1)?;
+        let mut tally = recorder.tally(OpClass::Read, size_bytes);
+        let mut counted = 0;
+        let ended = loop {
             let now_ns = clock.now_ns();
-            let latency_ns = now_ns.saturating_sub(slot.start_ns);
-            let is_whole = engine.shown() == Some(slot.size_bytes as i32);
-            if !is_whole || now_ns >= until_ns || !recorder.is_fast(latency_ns) || stop() {
-                return Ok((ended, now_ns));
+            let latency_ns = now_ns.saturating_sub(start_ns);
+            let is_whole = shown == Some(size_bytes as i32);
+            if !is_whole || now_ns >= until_ns || !tally.is_fast(latency_ns) || stop() {
+                break Ok((u32::from(shown.is_some()), now_ns));
             }
             let next = places.as_mut().and_then(Iterator::next);
-            let Some(offset_bytes) = next else { return Ok((ended, now_ns)) };
-            engine.take();
-            let size_bytes = slot.size_bytes;
-            recorder.record_fast(OpClass::Read, latency_ns, size_bytes);
-            counts.batches += 1;
-            counts.operations += 1;
+            let Some(next) = next else { break Ok((1, now_ns)) };
+            tally.record(latency_ns);
+            counted += 1;
             counts.end_ns = now_ns;
-            slot.offset_bytes = offset_bytes;
-            slot.start_ns = clock.now_ns();
-            engine.queue(0, 0, Op::Read { offset_bytes, size_bytes });
-        }
+            offset_bytes = next;
+            start_ns = clock.now_ns();
+            shown = match engine.read_next(offset_bytes, size_bytes) {
+                Ok(shown) => shown,
+                Err(error) => break Err(error),
+            };
+        };
+        counts.batches += counted;
+        counts.operations += counted;
+        (slot.start_ns, slot.offset_bytes) = (start_ns, offset_bytes);
+        ended
     }
 }
