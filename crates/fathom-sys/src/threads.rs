@@ -140,18 +140,43 @@ pub fn file_limit() -> u64 {
 /// The limit that an error of opening tells of, to be raised; none of all others.
 #[must_use]
 pub fn descriptors_limit(error: &std::io::Error) -> Option<&'static str> {
-    descriptors_cure(error)?.strip_prefix("; raise ")
+    Some(FilesLimit::of(error)?.limit)
 }
 
 /// What to do about an error that tells that no more files can be opened; none of all others.
 #[must_use]
 pub fn descriptors_cure(error: &std::io::Error) -> Option<&'static str> {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    match error.raw_os_error()? {
-        EMFILE => Some("; raise the limit of descriptors (ulimit -n)"),
-        ENFILE => Some("; raise the system's limit of open files (sysctl fs.file-max)"),
-        _ => None,
+    Some(FilesLimit::of(error)?.cure)
+}
+
+/// A limit of open files, in the words of messages.
+struct FilesLimit {
+    /// By its name, to be raised.
+    limit: &'static str,
+    /// As the end of a sentence.
+    cure: &'static str,
+}
+
+/// Both from the name alone.
+macro_rules! files_limit {
+    ($limit:literal) => {
+        FilesLimit { limit: $limit, cure: concat!("; raise ", $limit) }
+    };
+}
+
+impl FilesLimit {
+    const OF_PROCESS: Self = files_limit!("the limit of descriptors (ulimit -n)");
+    const OF_SYSTEM: Self = files_limit!("the system's limit of open files (sysctl fs.file-max)");
+
+    /// The limit that an error tells of; none of all others.
+    fn of(error: &std::io::Error) -> Option<Self> {
+        const ENFILE: i32 = 23;
+        const EMFILE: i32 = 24;
+        match error.raw_os_error()? {
+            EMFILE => Some(Self::OF_PROCESS),
+            ENFILE => Some(Self::OF_SYSTEM),
+            _ => None,
+        }
     }
 }
 
@@ -173,6 +198,18 @@ pub fn file_size_limit_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_of_a_limit_of_open_files_names_it() {
+        for (errno, name) in [(24, "ulimit -n"), (23, "fs.file-max")] {
+            let error = std::io::Error::from_raw_os_error(errno);
+            let limit = descriptors_limit(&error).expect("a limit");
+            assert!(limit.contains(name), "{limit}");
+            assert_eq!(descriptors_cure(&error), Some(format!("; raise {limit}").as_str()));
+        }
+        let other = std::io::Error::from_raw_os_error(2);
+        assert_eq!((descriptors_limit(&other), descriptors_cure(&other)), (None, None));
+    }
 
     #[test]
     fn cpu_time_grows_with_work() {
