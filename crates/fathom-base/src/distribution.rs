@@ -8,6 +8,7 @@
 use crate::math::{exp, ln, ln_1p_over, unit};
 use crate::permutation::{PLACES_MAX, Permutation, check_places};
 use crate::prng::{Prng, chance_threshold};
+use crate::units::format_number;
 use crate::zipf::ZIPF_EXPONENT_MAX;
 use thiserror::Error;
 
@@ -26,17 +27,17 @@ pub enum DistributionError {
     TooManyPlaces(u64),
     /// Zipf exponent out of range.
     #[error(
-        "zipf exponent {0} is out of range: above 0, at most {ZIPF_EXPONENT_MAX}; typical are 0.8 to 1.2, and 0 would be uniform random access"
+        "zipf exponent {} is out of range: above 0, at most {ZIPF_EXPONENT_MAX}; typical are 0.8 to 1.2, and 0 would be uniform random access", format_number(*.0)
     )]
     ZipfExponent(f64),
     /// Pareto share out of range.
     #[error(
-        "pareto share {0} is out of range: above 0 and below 1; 0.2 sends 80 % of the I/O to 20 % of the space, 0.5 is uniform"
+        "pareto share {} is out of range: above 0 and below 1; 0.2 sends 80 % of the I/O to 20 % of the space, 0.5 is uniform", format_number(*.0)
     )]
     ParetoShare(f64),
     /// Normal deviation out of range.
     #[error(
-        "normal deviation {0} % is out of range: above 0 %, at most 100 % of the range; 10 % sends 68 % of the I/O to the middle fifth"
+        "normal deviation {} % is out of range: above 0 %, at most 100 % of the range; 10 % sends 68 % of the I/O to the middle fifth", format_number(*.0)
     )]
     NormalDeviation(f64),
     /// A list without zones.
@@ -46,7 +47,7 @@ pub enum DistributionError {
     NoZones,
     /// A share that is negative or no number, or a zone without space.
     #[error(
-        "zone {zone}: {io_percent} % of the I/O in {space_percent} % of the space is impossible; I/O needs 0 to 100 %, space more than 0 up to 100 %"
+        "zone {zone}: {} % of the I/O in {} % of the space is impossible; I/O needs 0 to 100 %, space more than 0 up to 100 %", format_number(*io_percent), format_number(*space_percent)
     )]
     ZoneShare {
         /// Which, counted from 1.
@@ -57,16 +58,16 @@ pub enum DistributionError {
         space_percent: f64,
     },
     /// The I/O shares are more or less than everything.
-    #[error("the zones' shares of I/O sum to {0} %, not 100 %")]
+    #[error("the zones' shares of I/O sum to {} %, not 100 %", format_number(*.0))]
     ZonesIo(f64),
     /// The space shares are more or less than everything.
     #[error(
-        "the zones' shares of space sum to {0} %, not 100 %; a zone that is never touched has 0 % of the I/O"
+        "the zones' shares of space sum to {} %, not 100 %; a zone that is never touched has 0 % of the I/O", format_number(*.0)
     )]
     ZonesSpace(f64),
     /// A zone that should get I/O but is smaller than one block.
     #[error(
-        "zone {zone} ({space_percent} % of the space) holds no block in a range of {places} blocks; make the range or the zone larger"
+        "zone {zone} ({} % of the space) holds no block in a range of {places} blocks; make the range or the zone larger", format_number(*space_percent)
     )]
     ZoneWithoutPlaces {
         /// Which, counted from 1.
@@ -89,7 +90,7 @@ pub enum DistributionError {
         places: u64,
     },
     /// A rate that gives no usable gaps.
-    #[error("a rate of {0} operations per second is out of range: above 0, at most {RATE_MAX}")]
+    #[error("a rate of {} operations per second is out of range: above 0, at most {RATE_MAX}", format_number(*.0))]
     Rate(f64),
 }
 

@@ -208,6 +208,18 @@ fn rates_at_their_limits() {
 }
 
 #[test]
+fn what_is_refused_is_named_in_short() {
+    let told = [
+        DistributionError::Rate(1e300),
+        DistributionError::ZipfExponent(-1e200),
+        DistributionError::ParetoShare(1e-300),
+    ];
+    for error in told.map(|error| error.to_string()) {
+        assert!(error.len() < 160 && error.contains("1e"), "{error}");
+    }
+}
+
+#[test]
 fn streams_are_pinned() {
     let mut prng = Prng::new(1, 0);
     let pareto = Pareto::new(1 << 40, 0.2, 1).unwrap();

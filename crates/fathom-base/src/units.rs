@@ -234,6 +234,14 @@ pub fn format_length(ns: u64) -> String {
     }
 }
 
+/// A number of any size as short as one would type it: `0.5`, `2000`, `123456.75`, `1e300`. For what is said of a value, where all its
+/// digits in a row would say less.
+#[must_use]
+pub fn format_number(number: f64) -> String {
+    let is_plain = number == 0.0 || (1e-4..1e9).contains(&number.abs()) || !number.is_finite();
+    if is_plain { format!("{number}") } else { format!("{number:e}") }
+}
+
 /// A whole number with thin grouping: `1 234 567`.
 #[must_use]
 pub fn format_count(count: u64) -> String {
@@ -391,5 +399,17 @@ mod tests {
         assert_eq!(format_ns(1_200_000_000), "1.2 s");
         assert_eq!(format_duration(130_000_000_000), "2 min 10 s");
         assert_eq!(format_count(1_234_567), "1 234 567");
+        for (number, text) in [
+            (0.5, "0.5"),
+            (-2000.0, "-2000"),
+            (123_456.75, "123456.75"),
+            (1e8, "100000000"),
+            (1e300, "1e300"),
+            (-1.5e-300, "-1.5e-300"),
+            (0.0, "0"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(format_number(number), text);
+        }
     }
 }

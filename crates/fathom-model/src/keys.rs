@@ -712,7 +712,8 @@ fn pace_contradiction(job: &Job) -> Option<String> {
     ];
     if let Some((key, _)) = closed.into_iter().find(|(_, is_set)| *is_set) {
         return Some(format!(
-            "with rate={rate} requests start when they are due, {key} would hold them back; leave out one of the two"
+            "with rate={} requests start when they are due, {key} would hold them back; leave out one of the two",
+            units::format_number(rate)
         ));
     }
     (job.access == Access::Replication).then(|| {

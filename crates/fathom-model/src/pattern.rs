@@ -230,7 +230,8 @@ fn check_weights(value: &str) -> Result<(), String> {
     let sum: f64 = percents.iter().sum();
     if !percents.is_empty() && (sum - 100.0).abs() > 1e-6 {
         return Err(format!(
-            "the shares in '{value}' sum to {sum} %, not 100 %; weights without % are relative to each other"
+            "the shares in '{value}' sum to {} %, not 100 %; weights without % are relative to each other",
+            units::format_number(sum)
         ));
     }
     Ok(())

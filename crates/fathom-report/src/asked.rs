@@ -47,7 +47,7 @@ pub fn settings(job: &Job) -> String {
 pub(crate) fn arrivals(job: &Job) -> String {
     if let Some(rate) = job.rate {
         let word = job.arrivals.word();
-        return format!("{rate}/s {word}, whatever has ended");
+        return format!("{}/s {word}, whatever has ended", units::format_number(rate));
     }
     let mut parts = Vec::new();
     if job.think_time_ns > 0 {
