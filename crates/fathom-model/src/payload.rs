@@ -121,11 +121,18 @@ fn verify_contradiction(job: &Job) -> Option<String> {
             "with engine=null nothing is written that could be read back; use another engine",
         );
     }
-    if job.content != Content::Random || job.compressible > 0.0 || job.duplicate > 0.0 {
-        return refuse(
-            "its blocks have a content of their own, which tells what they are; leave out content, compressible and \
-             duplicate",
-        );
+    let others = [
+        ("content=random", job.content != Content::Random),
+        ("compressible=0", job.compressible > 0.0),
+        ("duplicate=0", job.duplicate > 0.0),
+    ];
+    let cure: Vec<&str> =
+        others.into_iter().filter(|(_, is_needed)| *is_needed).map(|(cure, _)| cure).collect();
+    if !cure.is_empty() {
+        return refuse(&format!(
+            "its blocks have a content of their own, which tells what they are; use {} with it",
+            cure.join(" and ")
+        ));
     }
     if job.verify == Verify::During && !job.reads() {
         return refuse("it checks what the job reads, and it only writes; use verify=after");
@@ -197,6 +204,24 @@ mod tests {
         let mut job = Job { duration_ns: Some(1), write_fraction: 1.0, ..Job::default() };
         pairs.iter().for_each(|(key, value)| keys::set(&mut job, key, value).expect(key));
         job
+    }
+
+    /// What the workload brings along is not typed, so it cannot be left out: what helps is another value.
+    #[test]
+    fn what_is_advised_for_verified_blocks_helps() {
+        for others in
+            [&["content"][..], &["content", "compressible"], &["duplicate", "compressible"]]
+        {
+            let values = [("content", "zero"), ("compressible", "0.5"), ("duplicate", "0.5")];
+            let given = values.iter().copied().filter(|(key, _)| others.contains(key));
+            let pairs: Vec<_> = given.chain([("verify", "after")]).collect();
+            let said = verify_contradiction(&job(&pairs)).expect("refused");
+            let advice = said.split("use ").nth(1).and_then(|s| s.strip_suffix(" with it"));
+            let advice: Vec<_> = advice.expect("advice").split(" and ").collect();
+            assert_eq!(advice.len(), others.len(), "{said}");
+            let mended: Vec<_> = advice.iter().filter_map(|pair| pair.split_once('=')).collect();
+            assert_eq!(verify_contradiction(&job(&[&pairs[..], &mended].concat())), None, "{said}");
+        }
     }
 
     #[test]
