@@ -63,7 +63,7 @@ pub fn lay_out(
         LabError::Plan { job: job.name.clone(), target: path.display().to_string(), source }
     })?;
     let progress = Progress {
-        label: "layout".into(),
+        label: "the test file".into(),
         rest_after_ns,
         planned_ns: time_limit_ns.unwrap_or(NO_TIME_NS),
         planned_bytes: Some(size_bytes),

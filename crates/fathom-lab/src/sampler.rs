@@ -1,6 +1,6 @@
 //! Counters of the machine at the borders of the measured window, and progress during it.
 
-use fathom_load::run::{Observer, Tick};
+use fathom_load::run::{Observer, Syncing, Tick};
 use fathom_model::event::{DeviceNow, Event};
 use fathom_model::record::{
     CpuTime, DeviceDelta, DriveHeat, HeatRecord, PageCacheDelta, SystemCpu, SystemEvents,
@@ -401,9 +401,15 @@ impl Observer for Sampler<'_> {
             let left = total.saturating_sub(tick.bytes_total) as f64;
             (left / (tick.bytes_total as f64 / tick.elapsed_ns as f64)) as u64
         });
-        let rest_ns = by_time_ns.into_iter().chain(by_bytes_ns).min();
+        let rest_ns = match tick.syncing {
+            Some(syncing) => syncing.rest_ns(),
+            None => by_time_ns.into_iter().chain(by_bytes_ns).min(),
+        };
         let eta_ns = rest_ns.map(|ns| ns.saturating_add(progress.rest_after_ns));
-        let event = if progress.layout {
+        let event = if let Some(Syncing { done, files, .. }) = tick.syncing {
+            let label = progress.label.clone();
+            Event::Syncing { label, done_files: done, total_files: files, eta_ns, devices }
+        } else if progress.layout {
             let total_bytes = progress.planned_bytes.unwrap_or(0);
             Event::Layout { done_bytes: tick.bytes_total, total_bytes, eta_ns }
         } else {
@@ -594,6 +600,35 @@ mod tests {
             }
             _ => panic!("{events:?}"),
         }
+    }
+
+    /// A time that is over, and bytes that have all moved, do not tell how long the syncs take that are left.
+    #[test]
+    fn what_is_left_of_the_last_syncs_is_told() {
+        let told = |done| {
+            let mut events = Vec::new();
+            let mut emit = |e| events.push(e);
+            let progress = Progress {
+                rest_after_ns: 1_000,
+                planned_ns: 5_000,
+                planned_bytes: Some(1_000),
+                ..progress(&mut emit)
+            };
+            let root = SysRoot::live();
+            let syncing = Some(Syncing { done, files: 100, elapsed_ns: 5_000 });
+            let tick = Tick { elapsed_ns: 10_000, bytes_total: 1_000, syncing, ..Tick::default() };
+            Sampler::new(&root, Vec::new(), progress).tick(tick);
+            match &events[..] {
+                [Event::Syncing { label, done_files, total_files: 100, eta_ns, .. }] => {
+                    assert_eq!((label.as_str(), *done_files), ("x", done));
+                    *eta_ns
+                }
+                _ => panic!("{events:?}"),
+            }
+        };
+        assert_eq!(told(50), Some(6_000));
+        assert_eq!(told(0), None);
+        assert_eq!(told(100), Some(1_000));
     }
 
     #[test]

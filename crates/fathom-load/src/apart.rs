@@ -5,7 +5,7 @@
 //! with it is a line of text: `go NANOSECONDS` and `stop` one way, a [`Word`] the other.
 
 use crate::limits::InControl;
-use crate::run::{self, Control, JobSetup, LoadError, Observer, Outcome, Start, Tick};
+use crate::run::{self, Control, JobSetup, LoadError, Observer, Outcome, Start, Syncing, Tick};
 use fathom_base::clock::Clock;
 use fathom_base::json;
 use fathom_model::record::{CpuTime, IoFailure, JobRecord};
@@ -432,8 +432,19 @@ impl Run<'_> {
             latency_ns_max: ticks.iter().filter_map(|tick| tick.latency_ns_max).max(),
             in_flight: sum(|tick| tick.in_flight),
             bytes_total: self.parts.iter().map(|part| part.bytes_total).sum(),
+            syncing: syncing(&ticks),
         }
     }
+}
+
+/// The last syncs of all parts that have not ended, once none of them does anything else.
+fn syncing(ticks: &[Tick]) -> Option<Syncing> {
+    let all: Vec<Syncing> = ticks.iter().map(|tick| tick.syncing).collect::<Option<_>>()?;
+    all.into_iter().reduce(|sum, part| Syncing {
+        done: sum.done + part.done,
+        files: sum.files + part.files,
+        elapsed_ns: sum.elapsed_ns.max(part.elapsed_ns),
+    })
 }
 
 /// The parts as one.

@@ -1,9 +1,10 @@
 //! Collecting what the workers note: buffers become series, series become job records.
 
+use crate::final_sync::FinalSyncs;
 use crate::lane::{Finished, Lane, Shared};
 use crate::pace::RESPONSE_CLASSES;
 use crate::recorder::{IntervalBuffer, SLOWEST_KEPT};
-use crate::run::{Control, Observer, Outcome, Tick};
+use crate::run::{Control, Observer, Outcome, Syncing, Tick};
 use fathom_base::clock::Clock;
 use fathom_base::order::Order;
 use fathom_model::record::{
@@ -242,6 +243,7 @@ pub fn collect(
         series: lanes.iter().map(Series::new).collect(),
         finished: Vec::new(),
         held_up_ns: 0,
+        final_syncs: &shared.final_syncs,
     };
     let mut workers: usize = lanes.iter().map(|l| l.threads as usize).sum();
     let mut next_tick_ns = window_start_ns + control.interval_ns;
@@ -317,6 +319,7 @@ struct Collector<'a> {
     series: Vec<Series>,
     finished: Vec<Finished>,
     held_up_ns: u64,
+    final_syncs: &'a FinalSyncs,
 }
 
 impl Collector<'_> {
@@ -384,9 +387,16 @@ impl Collector<'_> {
         Some(self.window_start_ns + start_ns + self.control.interval_ns)
     }
 
+    /// How far the last syncs are, once nobody issues anything else.
+    fn syncing(&self, now_ns: u64) -> Option<Syncing> {
+        let is_all_issued = self.lanes.iter().all(Lane::has_issued_all);
+        self.final_syncs.now(now_ns).filter(|_| is_all_issued)
+    }
+
     fn tick(&self, now_ns: u64) -> Tick {
         let elapsed_ns = now_ns.saturating_sub(self.window_start_ns);
-        let mut tick = Tick { elapsed_ns, ..Tick::default() };
+        let syncing = self.syncing(now_ns);
+        let mut tick = Tick { elapsed_ns, syncing, ..Tick::default() };
         let mut last = self.last_start_ns(now_ns);
         // A worker closes an interval with its next request, which may take a while. One older than that would hide that
         // nothing ends any more.

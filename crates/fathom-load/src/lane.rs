@@ -5,6 +5,7 @@ use crate::engines::{
     ability, libaio::Libaio, mmap::Mmap, null::Null, psync::Psync, uring, uring::Uring,
 };
 use crate::files::{FileSet, OpenFiles, Room};
+use crate::final_sync::FinalSyncs;
 use crate::generator::Generator;
 use crate::limits;
 use crate::pace::{OpenEnd, Pace};
@@ -72,6 +73,8 @@ pub struct Shared<'a> {
     pub give_up: AtomicBool,
     /// The first failure.
     pub failure: Mutex<Option<IoFailure>>,
+    /// The syncs at the end of jobs.
+    pub final_syncs: FinalSyncs,
     /// Somebody asked for the end.
     pub stop: &'a StopFlag,
 }
@@ -592,6 +595,11 @@ impl<'a> Lane<'a> {
         Some((finished, payload))
     }
 
+    /// True when every thread has issued its last request.
+    pub fn has_issued_all(&self) -> bool {
+        self.running.load(Ordering::Acquire) == 0
+    }
+
     /// The files that a thread synchronises at its end: its own, or all of them where it is the last to end.
     fn files_to_sync(&self, thread: u32, is_last: bool) -> Range<u32> {
         if self.plan().of_thread(thread).is_some() {
@@ -619,12 +627,14 @@ impl<'a> Lane<'a> {
             open_files.forget();
         }
         let mut errno = 0;
+        shared.final_syncs.begin(files.len(), start_ns);
         for file in files.take_while(|_| !shared.stop.is_set()) {
             let synced = sync_one(engine, open_files.as_mut(), file, op);
             errno = synced.map_or_else(|e| e.raw_os_error().unwrap_or(5), |result| -result);
             if errno != 0 {
                 break;
             }
+            shared.final_syncs.done();
         }
         if errno != 0 {
             let operation = if op == Op::Fsync { "fsync" } else { "fdatasync" };

@@ -13,6 +13,7 @@ mod delivered;
 pub mod engine;
 mod engines;
 mod files;
+mod final_sync;
 mod generator;
 mod in_turn;
 mod kinds;

@@ -1,6 +1,7 @@
 //! The coordinator: starts the workers together, collects what they note, makes job records.
 
 use crate::collect::{Window, collect};
+use crate::final_sync::FinalSyncs;
 pub use crate::lane::MemoryNeed;
 use crate::lane::{Finished, Gate, Lane, Shared};
 use crate::limits::InControl;
@@ -87,6 +88,26 @@ pub struct JobSetup<'a> {
     pub target: &'a LoadTarget,
 }
 
+/// The syncs at the end of jobs, when nothing else goes on any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Syncing {
+    /// Files that are done.
+    pub done: u64,
+    /// All files whose sync has begun or comes next.
+    pub files: u64,
+    /// Since the first of them.
+    pub elapsed_ns: u64,
+}
+
+impl Syncing {
+    /// Time for the rest of them, when all take as long as those before; none before the first is done.
+    #[must_use]
+    pub fn rest_ns(self) -> Option<u64> {
+        let each_ns = self.elapsed_ns.checked_div(self.done)?;
+        Some(each_ns.saturating_mul(self.files.saturating_sub(self.done)))
+    }
+}
+
 /// What the last closed interval showed, for progress lines.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Tick {
@@ -106,6 +127,9 @@ pub struct Tick {
     pub in_flight: f64,
     /// Bytes moved since the start of the window.
     pub bytes_total: u64,
+    /// Only the syncs at the end are left.
+    #[serde(default)]
+    pub syncing: Option<Syncing>,
 }
 
 /// Who watches a run from outside the measured loop.
@@ -215,6 +239,7 @@ pub(crate) fn run_at(
         go: Gate::default(),
         give_up: AtomicBool::new(false),
         failure: Mutex::new(None),
+        final_syncs: FinalSyncs::default(),
         stop: control.stop,
     };
     std::thread::scope(|scope| {

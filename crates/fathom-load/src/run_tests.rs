@@ -443,7 +443,6 @@ fn syncs_are_real_calls_on_every_engine() {
     }
 }
 
-/// Each thread writes a file of its own from nothing, and synchronises that one itself.
 /// The processor's time of a call that is all that a job does, and in which the thread only copies.
 #[test]
 fn the_first_requests_take_time_of_the_processor() {
@@ -467,6 +466,66 @@ fn the_first_requests_take_time_of_the_processor() {
     assert!((0..50).any(|_| is_counted()));
 }
 
+/// While nothing but the syncs of many files is left, that is told, and a stop ends it.
+#[test]
+fn the_last_syncs_of_many_files_are_told_and_can_be_stopped() {
+    const FILES: u32 = 400;
+    let dir = std::env::current_exe().expect("a program");
+    let dir = dir.with_file_name(format!("load-syncs-{}", std::process::id()));
+    std::fs::create_dir_all(dir.join("data")).expect("the directory of the build");
+    let mut owned =
+        OwnedDir::create(&SysRoot::live(), &dir.join("data"), "run1", &dir.join("state"))
+            .expect("made");
+    let tree = owned.create_tree(FILES, &mut |_| true).expect("made");
+    let mode = OpenMode { write: true, ..OpenMode::default() };
+    let target = LoadTarget::own_tree(&tree, 4096, 512, mode).expect("opened");
+    for stops in [false, true] {
+        let mut job = Job { direct: false, ..Job::default() };
+        for (key, value) in [
+            ("files_open", "100"),
+            ("file_choice", "sequential"),
+            ("write_fraction", "1"),
+            ("sync_at_end", "fsync"),
+            ("operations", "400"),
+        ] {
+            keys::set(&mut job, key, value).expect(key);
+        }
+        let plan = plan(&job, target.size_bytes(), 512, 3).expect("fits");
+        let stop = StopFlag::default();
+        let control =
+            Control { clock: FastClock::monotonic(), interval_ns: 1_000_000, stop: &stop };
+        let mut stopper = Stopper { told: Vec::new(), stop: stops.then_some(&stop) };
+        let setups = [JobSetup { plan, target: &target }];
+        let outcome = run(&setups, &control, &mut stopper).expect("runs");
+        assert_eq!((outcome.failure, outcome.interrupted), (None, stops));
+        let told = stopper.told;
+        assert!(!told.is_empty(), "400 syncs take more than a millisecond");
+        assert!(told.iter().all(|told| told.files == u64::from(FILES)), "{told:?}");
+        assert!(told.is_sorted_by_key(|told| told.done), "{told:?}");
+        assert!(!stops || told[told.len() - 1].done < u64::from(FILES), "{told:?}");
+    }
+    owned.remove().expect("ours");
+    std::fs::remove_dir_all(dir).expect("nobody else uses it");
+}
+
+/// Keeps what it is told of syncs, and stops the run at the first.
+struct Stopper<'a> {
+    told: Vec<Syncing>,
+    stop: Option<&'a StopFlag>,
+}
+
+impl Observer for Stopper<'_> {
+    fn window_begins(&mut self) {}
+    fn window_ends(&mut self) {}
+    fn tick(&mut self, tick: Tick) {
+        self.told.extend(tick.syncing);
+        if let Some(stop) = self.stop.filter(|_| tick.syncing.is_some()) {
+            stop.set(2);
+        }
+    }
+}
+
+/// Each thread writes a file of its own from nothing, and synchronises that one itself.
 #[test]
 fn threads_with_files_of_their_own() {
     const EACH: u64 = 1 << 20;

@@ -131,6 +131,21 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         devices: Vec<DeviceNow>,
     },
+    /// About once a second after measuring, or after writing test files, while only the syncs at the end are left.
+    Syncing {
+        /// The row name.
+        label: String,
+        /// Files that are done.
+        done_files: u64,
+        /// All files whose sync has begun or comes next.
+        total_files: u64,
+        /// Expected time until everything asked for is done; absent as long as nothing tells how fast it goes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        eta_ns: Option<u64>,
+        /// What the block devices below did since the last event that has any.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        devices: Vec<DeviceNow>,
+    },
     /// A trial has ended.
     #[serde(skip_deserializing)]
     TrialFinished {

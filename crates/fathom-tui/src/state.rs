@@ -1,6 +1,7 @@
 //! What is known of a measurement that runs, from its events alone.
 
 use fathom_base::order::Order;
+use fathom_base::units::format_count;
 use fathom_model::event::{DeviceNow, Event, Layer};
 use fathom_model::finding::{Finding, Severity};
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,13 @@ pub enum Phase {
     Measuring {
         /// Since the start of the window.
         elapsed_ns: u64,
+    },
+    /// Nothing is left of it but the syncs at its end.
+    Syncing {
+        /// Files that are done.
+        done_files: u64,
+        /// All files.
+        total_files: u64,
     },
     /// It is over.
     Ended,
@@ -273,6 +281,12 @@ impl State {
                 self.enter(Phase::WarmUp, now_ns);
             }
             Event::Progress { .. } => self.progress(event, now_ns),
+            Event::Syncing { done_files, total_files, eta_ns, devices, .. } => {
+                self.eta = eta_ns.map(|ns| (ns, now_ns));
+                self.devices_now(devices);
+                let (done_files, total_files) = (*done_files, *total_files);
+                self.enter(Phase::Syncing { done_files, total_files }, now_ns);
+            }
         }
     }
 
@@ -302,11 +316,15 @@ impl State {
             latency_ns_max: *latency_ns_max,
         });
         keep_last(&mut self.samples, SAMPLES_MAX);
-        // Intervals shorter than a second do not have them each time.
-        if !devices.is_empty() {
-            self.devices.clone_from(devices);
-        }
+        self.devices_now(devices);
         self.enter(Phase::Measuring { elapsed_ns: *elapsed_ns }, now_ns);
+    }
+
+    /// Intervals shorter than a second do not have them each time.
+    fn devices_now(&mut self, devices: &[DeviceNow]) {
+        if !devices.is_empty() {
+            self.devices = devices.to_vec();
+        }
     }
 
     /// A phase that goes on keeps its beginning.
@@ -345,6 +363,16 @@ impl State {
         let (eta_ns, told_ns) = self.eta?;
         Some(eta_ns.saturating_sub(now_ns.saturating_sub(told_ns)))
     }
+}
+
+/// How far syncs are, in words.
+#[must_use]
+pub fn syncing(done_files: u64, total_files: u64) -> String {
+    if total_files == 1 {
+        return "syncing".to_owned();
+    }
+    let [at, total] = [(done_files + 1).min(total_files), total_files].map(format_count);
+    format!("syncing file {at} of {total}")
 }
 
 fn keep_last<T>(list: &mut VecDeque<T>, most: usize) {

@@ -303,6 +303,29 @@ fn nothing_ends_any_more() {
 }
 
 #[test]
+fn the_last_syncs() {
+    let syncing = Update::Event(Event::Syncing {
+        label: "oltp".into(),
+        done_files: 11_999,
+        total_files: 100_000,
+        eta_ns: Some(88 * S),
+        devices: vec![device("sda", 1.0, 1.0, 0.0, 8.0e5)],
+    });
+    let text = screen(
+        &state(&[started(), progress(1, 1.0), syncing]),
+        Dialog::None,
+        Seat::Own,
+        PLAIN,
+        (80, 24),
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("1 min 16 s left"), "{text}");
+    assert!(lines[1].ends_with("syncing file 12 000 of 100 000"), "{text}");
+    assert!(!text.contains("IOPS"), "nothing of what was measured before: {text}");
+    assert!(text.contains("sda (disk)           1.0   100 %"), "{text}");
+}
+
+#[test]
 fn questions_and_help() {
     let state = measuring();
     let last = |dialog, seat, size| {

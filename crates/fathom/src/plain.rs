@@ -4,6 +4,7 @@ use crate::output::Output;
 use fathom_base::units::{format_count, format_duration, format_ns, format_rate, format_size};
 use fathom_model::event::Event;
 use fathom_report::asked;
+use fathom_tui::state::syncing;
 use std::time::{Duration, Instant};
 
 /// Lines about what goes on come at most this often: files of them stay small.
@@ -67,6 +68,10 @@ impl Plain {
                     )
                 });
             }
+            Event::Syncing { label, done_files, total_files, eta_ns, .. } => self.passing(|| {
+                let at = syncing(*done_files, *total_files);
+                format!("{label}: {at}{}", left(*eta_ns))
+            }),
             Event::TrialFinished { .. } => {}
         }
     }

@@ -140,6 +140,7 @@ pub fn word(event: &Event) -> &'static str {
         Event::SlotStarted { .. } => "slot_started",
         Event::TrialStarted { .. } => "trial_started",
         Event::Progress { .. } => "progress",
+        Event::Syncing { .. } => "syncing",
         Event::TrialFinished { .. } => "trial_finished",
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Ink, Row, Tone};
 use crate::dialog::{Dialog, Seat};
-use crate::state::{Phase, State};
+use crate::state::{Phase, State, syncing};
 use crate::view::Shown;
 use fathom_base::units::{format_duration, format_size};
 
@@ -66,6 +66,7 @@ fn now(state: &State, now_ns: u64) -> Row {
         Phase::Measuring { elapsed_ns } => {
             in_trial(format!("measured for {}", format_duration(*elapsed_ns)))
         }
+        Phase::Syncing { done_files, total_files } => in_trial(syncing(*done_files, *total_files)),
         Phase::Ended => {
             let text = state.ended.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
             Row::of(text, Tone::Plain)
