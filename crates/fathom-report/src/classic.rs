@@ -148,6 +148,14 @@ fn blocks(record: &Record) -> Blocks {
     Blocks { whole, partial, partial_bytes: bytes.saturating_sub(whole * block) }
 }
 
+/// In the place of a rate.
+const NO_RATE: &str = "no rate: all of it began in the warm-up";
+
+/// False when no job's window holds a whole request.
+fn has_rate(record: &Record) -> bool {
+    record.jobs.is_empty() || record.jobs.iter().any(|job| job.rate_window_ns() > 0)
+}
+
 fn transferred_bytes(record: &Record) -> u64 {
     record.jobs.iter().map(|job| job.transfers().bytes).sum()
 }

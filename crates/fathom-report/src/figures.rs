@@ -12,6 +12,7 @@ pub const NOT_ENOUGH: &str = "n/a";
 #[must_use]
 pub fn rate_text(figures: &Figures) -> String {
     match figures.counted {
+        Counted::Requests if !figures.has_rate() => "-".to_owned(),
         Counted::Requests => units::format_rate(figures.bytes_per_s),
         Counted::Commits | Counted::Transactions | Counted::Names => "-".to_owned(),
     }
@@ -35,6 +36,12 @@ pub fn iops_text(iops: f64) -> String {
     } else {
         units::format_count(iops.round() as u64)
     }
+}
+
+/// The operations per second of a row; `-` where its window holds no whole one.
+#[must_use]
+pub fn iops_of(figures: &Figures) -> String {
+    if figures.has_rate() { iops_text(figures.iops) } else { "-".to_owned() }
 }
 
 /// A percentile, [`NOT_ENOUGH`] when the count does not support it, `-` when there is nothing at all.

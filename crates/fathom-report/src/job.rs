@@ -313,13 +313,16 @@ fn push_classes(out: &mut String, job: &JobRecord, width: usize) {
     for class in classes {
         let histogram = &class.latency_ns;
         let (count, word) = (histogram.count(), class.class.word());
+        let none = || "-".to_owned();
+        let per_second =
+            |count| Some(job.rate_window_ns()).filter(|ns| *ns > 0).map(|ns| per_second(count, ns));
         let (bytes, rate) = if class.bytes == 0 {
-            ("-".to_owned(), "-".to_owned())
+            (none(), none())
         } else {
-            let rate = units::format_rate(per_second(class.bytes, job.window_ns));
+            let rate = per_second(class.bytes).map_or_else(none, units::format_rate);
             (units::format_size(class.bytes), rate)
         };
-        let iops = iops_text(per_second(count, job.window_ns));
+        let iops = per_second(count).map_or_else(none, iops_text);
         amounts.row([word.to_owned(), units::format_count(count), iops, bytes, rate]);
         not_enough.look_at(histogram, &QUANTILES);
         latencies.row(latency_row(word, histogram));

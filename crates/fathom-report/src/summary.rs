@@ -1,7 +1,7 @@
 //! One row per record: what `fathom quick` and `fathom run` print first.
 
 use crate::figures::{
-    Counted, Figures, NotEnough, cpu_text, iops_text, ns_text, quantile_text, rate_text,
+    Counted, Figures, NotEnough, cpu_text, iops_of, iops_text, ns_text, quantile_text, rate_text,
 };
 use crate::table::{Align, Noted, Table};
 use crate::text::{WIDTH, push_wrapped_to};
@@ -104,7 +104,7 @@ pub const SINGLE: &str = "One run of each, so without intervals.";
 pub fn in_a_sentence(records: &[Record]) -> String {
     let of = |record: &Record| {
         let figures = Figures::of_record(record);
-        let (iops, label) = (iops_text(figures.iops), &record.label);
+        let (iops, label) = (iops_of(&figures), &record.label);
         match figures.counted {
             Counted::Requests if label.starts_with("sequential") => {
                 format!("{label} {}", rate_text(&figures))
@@ -184,7 +184,7 @@ fn render(rows: &[Row]) -> Noted {
         let (rate, iops) = if *is_response {
             (String::new(), String::new())
         } else {
-            (rate_text(figures), iops_text(figures.iops))
+            (rate_text(figures), iops_of(figures))
         };
         let mut cells = vec![shortened(label), rate, iops];
         cells.extend(quantiles);

@@ -51,6 +51,18 @@ fn has_done_all(done: &JobRecord, job: &Job) -> bool {
         || job.amount_bytes.is_some_and(|asked_bytes| moved_bytes(done) >= asked_bytes)
 }
 
+/// Nothing that was counted began in the window: a rate would be of requests that were nearly done when it began.
+pub(crate) fn no_whole_request(record: &Record) -> Option<Finding> {
+    let job = record.jobs.iter().find(|job| job.rate_window_ns() < job.window_ns)?;
+    let text = format!(
+        "{}: no whole request ended in the {} that were measured: what ended had begun in the warm-up, and no rate can be told",
+        job.name,
+        format_ns(job.window_ns)
+    );
+    let cure = "leave out warmup=, or give more operations=, a larger amount= or a duration=";
+    Some(Finding::new("no-whole-request", Severity::Void, text).advise(cure))
+}
+
 /// Less than was asked for, because the target had no more: a command line with a size and an amount that do not fit. What
 /// a ready workload does by itself is meant as the most, and nobody asked for it; but its amount may be why a time that
 /// somebody asked for was not reached.

@@ -114,6 +114,12 @@ impl Figures {
         figures
     }
 
+    /// False when what ended took longer than the window: see [`JobRecord::rate_window_ns`].
+    #[must_use]
+    pub fn has_rate(&self) -> bool {
+        self.iops > 0.0 || self.latency_ns.is_empty()
+    }
+
     /// The response times of open loops: from the intended start, with what had not ended counted at the age that it had; none
     /// where all loops were closed.
     #[must_use]
@@ -135,8 +141,9 @@ impl Figures {
         (self.latency_ns, self.iops, self.bytes_per_s) = (Histogram::new(), 0.0, 0.0);
         for job in jobs {
             let operations = job.merged(counted).latency_ns;
-            self.iops += per_second(operations.count(), job.window_ns);
-            self.bytes_per_s += per_second(job.merged(moved).bytes, job.window_ns);
+            let window_ns = job.rate_window_ns();
+            self.iops += per_second(operations.count(), window_ns);
+            self.bytes_per_s += per_second(job.merged(moved).bytes, window_ns);
             self.latency_ns.merge(&operations);
         }
     }

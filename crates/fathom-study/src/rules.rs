@@ -59,6 +59,7 @@ pub fn all(record: &Record) -> Vec<Finding> {
         endings::stalled,
         endings::log_full,
         endings::short_of_amount,
+        endings::no_whole_request,
         endings::too_few,
         endings::tail_of_few,
         verification::mismatch,

@@ -2,6 +2,7 @@
 //! are injected; the kernel tests provoke the real ones where a machine can give them.
 
 use super::*;
+use crate::figures::Figures;
 use crate::fixtures::{reads, record};
 use fathom_model::record::{CensoredOp, IoFailure, JobRecord};
 use fathom_model::stack::{DmFacts, FsFacts, LoopFacts};
@@ -548,6 +549,19 @@ fn notes_about_the_run() {
         r.jobs[0].window_ns = 3_000_000_000;
         r.jobs[0].engine.depth = 200;
     });
+    let (text, _) = said("no-whole-request", |r| {
+        r.jobs[0].window_ns = 180;
+        r.jobs[0].classes.truncate(1);
+        r.jobs[0].classes[0].latency_ns = Histogram::new();
+        r.jobs[0].classes[0].latency_ns.record_n(200_000, 1);
+        let figures = Figures::of_record(r);
+        assert_eq!((figures.iops, figures.bytes_per_s), (0.0, 0.0), "no rate");
+        // One that fills the window is whole.
+        r.jobs[0].window_ns = 200_000;
+        assert!(Figures::of_record(r).has_rate());
+        r.jobs[0].window_ns = 180;
+    });
+    assert!(text.contains("no whole request ended in the 180 ns"), "{text}");
     check("short-of-amount", Severity::Note, |r| {
         r.workload.jobs[0].amount_bytes = Some(100 << 30);
         r.workload.jobs[0].duration_ns = None;

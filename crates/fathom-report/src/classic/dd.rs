@@ -12,7 +12,12 @@ pub(super) fn lines(record: &Record) -> String {
     let bytes = transferred_bytes(record);
     let Blocks { whole, partial, .. } = super::blocks(record);
     let records = format!("{whole}+{partial} records");
-    format!("{records} in\n{records} out\n{}\n", summary(bytes, record.window_ns as f64 / 1e9))
+    let summary = summary(bytes, record.window_ns as f64 / 1e9);
+    let summary = match (super::has_rate(record), summary.rsplit_once(", ")) {
+        (false, Some((amounts, _))) => format!("{amounts}, {}", super::NO_RATE),
+        _ => summary,
+    };
+    format!("{records} in\n{records} out\n{summary}\n")
 }
 
 /// The line with bytes, seconds and rate.
@@ -176,6 +181,9 @@ mod tests {
             record.workload.set("block_size", sizes).expect("sizes");
             assert!(lines(&record).starts_with("0+8 records in\n0+8 records out\n"), "{sizes}");
         }
+        record.jobs[0].window_ns = 180;
+        assert!(lines(&record).ends_with(" s, no rate: all of it began in the warm-up\n"));
+        record.jobs[0].window_ns = 1_000_000_000;
         record.window_ns = 0;
         assert!(lines(&record).ends_with("copied, 0 s, Infinity B/s\n"));
     }

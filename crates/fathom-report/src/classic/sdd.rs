@@ -8,13 +8,18 @@ pub(super) fn lines(record: &Record) -> String {
     let bytes = transferred_bytes(record);
     let time_ms = record.window_ns / 1_000_000;
     let rate = u128::from(bytes >> 10) * 1000 / u128::from(time_ms.max(1));
+    let rate = if super::has_rate(record) {
+        format!("{rate} kBytes/sec")
+    } else {
+        super::NO_RATE.to_owned()
+    };
     // What comes from nowhere is not read, and what goes there is not written.
     let (moved, none) =
         (counts(&blocks(record), bytes), "0 records + 0 bytes (total of 0 bytes = 0.00k)");
     let writes = record.workload.jobs.iter().any(|job| job.writes_data());
     let (read, wrote) = if writes { (none, moved.as_str()) } else { (moved.as_str(), none) };
     format!(
-        "Read  {read}.\nWrote {wrote}.\nTotal time {}.{:03}sec ({rate} kBytes/sec)\n",
+        "Read  {read}.\nWrote {wrote}.\nTotal time {}.{:03}sec ({rate})\n",
         time_ms / 1000,
         time_ms % 1000
     )
@@ -70,6 +75,9 @@ mod tests {
             "{}",
             lines(&read)
         );
+        read.jobs[0].window_ns = 180;
+        let told = "sec (no rate: all of it began in the warm-up)\n";
+        assert!(lines(&read).ends_with(told), "{}", lines(&read));
         read.workload.set("write_fraction", "1").expect("a share");
         assert!(
             lines(&read).starts_with(&format!("Read  {none}\nWrote {moved}\n")),
