@@ -6,6 +6,7 @@ use fathom_lab::error::ErrorClass;
 use fathom_model::finding::Verdict;
 use fathom_model::record::{Ending, Record};
 use fathom_store::StoreError;
+use std::io;
 use std::process::ExitCode;
 
 /// How fathom ends, from the least to the most serious: of several the last in this order wins.
@@ -89,11 +90,23 @@ impl Exit {
         }
     }
 
-    /// What an error of the store comes to: a name that is no run's, or that of several, is a word of the command line.
+    /// What an error of a path comes to that was typed: one that leads nowhere is mistyped.
+    #[must_use]
+    pub fn of_path(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Usage,
+            _ => Self::Internal,
+        }
+    }
+
+    /// What an error of the store comes to: a name that is no run's, or that of several, is a word of the command line, and so is a
+    /// store that is not there.
     #[must_use]
     pub fn of_store(error: &StoreError) -> Self {
         match error {
-            StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => Self::Usage,
+            StoreError::NotFound { .. }
+            | StoreError::Ambiguous { .. }
+            | StoreError::Missing { .. } => Self::Usage,
             _ => Self::Internal,
         }
     }

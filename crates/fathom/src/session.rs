@@ -132,6 +132,15 @@ pub fn store_path(common: &Common) -> Result<PathBuf, StoreError> {
     }
 }
 
+/// Why nothing can be noted beside a store that was named for those who look for it: its directory is mistyped.
+pub fn no_directory(common: &Common, state_dir: &Path) -> Option<String> {
+    let path = common.db.as_ref()?;
+    let error = std::fs::metadata(state_dir).err()?;
+    let (path, dir) = (path.display(), state_dir.display());
+    (Exit::of_path(&error) == Exit::Usage)
+        .then(|| format!("store '{path}': there is no directory {dir}"))
+}
+
 /// A seed from the system, through the standard library's own source of it.
 pub fn system_seed() -> u64 {
     let mut hasher = RandomState::new().build_hasher();

@@ -124,7 +124,10 @@ impl Sink {
         match fs::symlink_metadata(&place) {
             Ok(there) if !there.is_file() => refused("exists and is no regular file"),
             Ok(_) if !overwrite => refused("exists; choose another name, or add --overwrite"),
-            _ => Ok(Place { above: above.to_owned(), name: name.to_owned() }),
+            _ => match no_folder(path) {
+                Some(why) => refused(&why),
+                None => Ok(Place { above: above.to_owned(), name: name.to_owned() }),
+            },
         }
     }
 
@@ -182,13 +185,19 @@ impl Drop for Sink {
 }
 
 /// Why a file could not be made, and what helps.
-pub fn why(error: &std::io::Error) -> String {
+pub fn why(error: &io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::NotFound => {
+        io::ErrorKind::NotFound => {
             "there is no such folder; make it first (mkdir -p), or choose another".to_owned()
         }
         _ => error.to_string(),
     }
+}
+
+/// Why no file can be made there: its folder is mistyped, or none. None of all other reasons.
+pub fn no_folder(path: &Path) -> Option<String> {
+    let error = fs::metadata(real(path).parent()?).err()?;
+    (Exit::of_path(&error) == Exit::Usage).then(|| why(&error))
 }
 
 /// The path without links and `..`: that of the file where there is one, else its name in the directory where it would be.
@@ -224,6 +233,14 @@ mod tests {
         // Nothing half-written is left.
         assert_eq!(fs::read_dir(&dir).expect("listed").count(), 1);
         fs::remove_dir_all(&dir).expect("removed");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_a_mistake_of_who_typed_it() {
+        for path in ["/no/such/folder/a.csv", "/etc/passwd/a.csv"] {
+            let refusal = Sink::check(Path::new(path), false).err().expect("refused");
+            assert_eq!(refusal.exit(), Exit::Usage, "{refusal}");
+        }
     }
 
     #[test]

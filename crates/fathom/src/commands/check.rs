@@ -5,6 +5,7 @@ use crate::args::{Check, CheckForm, Common, Threshold};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
+use crate::sink;
 use fathom_base::printable::printable;
 use fathom_base::suggest::nearest;
 use fathom_check::{Proof, Scene, alignment, glossary, rules};
@@ -35,9 +36,15 @@ pub fn run(common: &Common, output: Output, args: &Check) -> CommandResult {
         let why = "--alignment is a text: not with --json or --show=openmetrics";
         return Err(CommandError::usage(output, &why));
     }
+    if let Some(path) = &args.snapshot
+        && let Some(why) = sink::no_folder(path)
+    {
+        return Err(CommandError::usage(output, &format!("{}: {why}", path.display())));
+    }
     let snapshot = match &args.from {
-        Some(path) => file::read(path)
-            .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?,
+        Some(path) => file::of_path(path)
+            .and_then(|()| file::read(path).map_err(|error| (error, Exit::Internal)))
+            .map_err(|(error, exit)| CommandError::report_as(output, &error, exit))?,
         None => collect::snapshot(common, output, args)?,
     };
     let snapshot = if args.anonymise {

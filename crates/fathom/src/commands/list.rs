@@ -18,7 +18,7 @@ pub fn open(common: &Common, output: Output) -> Result<Option<Store>, CommandErr
         Ok(store) => Ok(Some(store)),
         // A machine on which nothing has been measured yet.
         Err(StoreError::Missing { .. }) if common.db.is_none() => Ok(None),
-        Err(error) => Err(CommandError::report_as(output, &error, Exit::Internal)),
+        Err(error) => Err(CommandError::store(output, &error)),
     }
 }
 

@@ -63,7 +63,10 @@ pub fn run(common: &Common, output: Output, args: &Report) -> CommandResult {
     }
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from(made.stem + extension(format)));
     report_file::write(&path, &text, args.overwrite).map_err(|error| {
-        let exit = if matches!(error, Refusal::Io { .. }) { Exit::Internal } else { Exit::Usage };
+        let exit = match &error {
+            Refusal::Io { error, .. } => Exit::of_path(error),
+            _ => Exit::Usage,
+        };
         CommandError::report_as(output, &error, exit)
     })?;
     output.text(&written(&path, text.len(), format))?;

@@ -20,8 +20,9 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     let path = session::store_path(common)
         .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?;
     let state_dir = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let missing = session::no_directory(common, &state_dir);
     if args.list {
-        return list(output, &root, &state_dir);
+        return list(output, &root, &state_dir, missing);
     }
     // No measurement uses these: nobody who measures is waited for.
     let (ended, still) = session::end_programs_of_the_dead(&root, output);
@@ -37,6 +38,10 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
             return Err(CommandError::report_as(output, error, Exit::of_lock(error)));
         }
     };
+    let has_done = was_there || !done.changes.is_empty() || !done.files.is_empty();
+    if let Some(why) = missing.filter(|_| !has_done) {
+        return Err(CommandError::usage(output, &why));
+    }
     let mut text: String = done.changes.iter().map(|report| format!("{report}\n")).collect();
     let summary = restore::summary(&done.changes);
     let hidden = hidden(&root, &state_dir);
@@ -54,16 +59,7 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
             let _ = writeln!(text, "Of {what} had left, {} went.", left.len());
         }
     }
-    match done.files.iter().filter(|report| exit_of_file(report) != Exit::Done).count() {
-        0 => {}
-        1 => text += "A test file or directory is left; what helps is said above.\n",
-        left => {
-            let _ = writeln!(
-                text,
-                "{left} test files or directories are left; what helps is said above."
-            );
-        }
-    }
+    text += &files_text(&done.files);
     if !still.is_empty() {
         text += "Programs still run; what helps is said above.\n";
     }
@@ -105,6 +101,15 @@ fn hidden(root: &SysRoot, state_dir: &Path) -> Vec<String> {
     all
 }
 
+/// Whether test files are left.
+fn files_text(files: &[leftovers::Report]) -> String {
+    match files.iter().filter(|report| exit_of_file(report) != Exit::Done).count() {
+        0 => String::new(),
+        1 => "A test file or directory is left; what helps is said above.\n".to_owned(),
+        left => format!("{left} test files or directories are left; what helps is said above.\n"),
+    }
+}
+
 fn hidden_text(hidden: &[String]) -> String {
     match hidden {
         [] => String::new(),
@@ -131,8 +136,13 @@ fn has_no_more(root: &SysRoot, state_dir: &Path) -> bool {
         && files.is_ok_and(|all| all.is_empty())
 }
 
-/// What is still to be put back.
-fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
+/// What is still to be put back; of what is noted in a directory that is not there nobody knows.
+fn list(
+    output: Output,
+    root: &SysRoot,
+    state_dir: &Path,
+    missing: Option<String>,
+) -> CommandResult {
     let pending = restore::pending(root, state_dir)
         .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?;
     let mut text = String::new();
@@ -157,6 +167,9 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
         traces::left_by_the_dead(root).iter().map(ToString::to_string).collect();
     traces.iter().for_each(|left| text += &format!("still there: {left}\n"));
     if [left.len(), traces.len(), files.len(), pending.len()] == [0; 4] {
+        if let Some(why) = missing {
+            return Err(CommandError::usage(output, &why));
+        }
         text += "Nothing is left changed.\n";
     }
     let hidden = hidden(root, state_dir);

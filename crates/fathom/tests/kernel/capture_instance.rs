@@ -409,6 +409,7 @@ fn leaves_nothing() {
 /// The process that would remove it was killed, too: the next one does. Whatever is not its own, or of a fathom that lives, stays.
 fn removes_those_of_the_dead() {
     let sandbox = Sandbox::new();
+    sandbox.make_state();
     let device = LoopDevice::new(16 * MIB).unwrap();
     let (root, instances) = (SysRoot::live(), Instances::new());
     let own = ProcessIdentity::current(&root).unwrap();
@@ -454,6 +455,7 @@ fn removes_those_of_the_dead() {
 /// In a container that was killed as a whole nobody was left to remove it: whoever sees that it has gone does.
 fn removes_that_of_a_dead_container() {
     let sandbox = Sandbox::new();
+    sandbox.make_state();
     let device = LoopDevice::new(16 * MIB).unwrap();
     let instances = Instances::new();
     let is_told = |attempt: usize| {

@@ -114,7 +114,7 @@ fn whole_machine() {
     let metrics = sandbox.run(&["check", "--show=openmetrics"]);
     assert!(metrics.stdout.ends_with("# EOF\n"), "{metrics:?}");
     assert!(metrics.stdout.contains("# TYPE fathom_findings gauge\n"), "{metrics:?}");
-    sandbox.run(&["list"]).is_refusal(6, &["does not exist", "nothing has been stored"]);
+    sandbox.run(&["list"]).is_refusal(2, &["does not exist", "nothing has been stored"]);
 }
 
 /// Sizes, sectors and read-ahead as blockdev says; blocks and stripes as mkfs made them.
@@ -296,7 +296,7 @@ fn snapshots() {
     }
     let nowhere = scratch.join("none").join("machine.json");
     let failed = sandbox.run(&["check", p(fs.dir()), "--snapshot", p(&nowhere)]);
-    failed.is_refusal(6, &[p(&nowhere)]);
+    failed.is_refusal(2, &[p(&nowhere), "no such folder"]);
     let mode = fs::metadata(scratch.join("machine.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it holds serial numbers");
     let machine = scratch.join("machine.json");
@@ -517,8 +517,8 @@ fn refusals() {
     assert!(forms.code == 2 && forms.stderr.contains("one of them"), "{forms:?}");
     let both = sandbox.run(&["check", "/tmp", "--from", "x"]);
     assert!(both.code == 2 && both.stderr.contains("--from"), "{both:?}");
-    sandbox.refuses(&["check", "--from", "/no/such/file"], 6, &["/no/such/file"]);
-    sandbox.refuses(&["check", "--from", "-"], 6, &["--from wants the name of a file"]);
+    sandbox.refuses(&["check", "--from", "/no/such/file"], 2, &["/no/such/file"]);
+    sandbox.refuses(&["check", "--from", "-"], 2, &["--from wants the name of a file"]);
     sandbox.refuses(&["check", "--explain", "md-degradde"], 2, &["did you mean md-degraded"]);
 }
 

@@ -43,6 +43,11 @@ impl Sandbox {
         Self { db, ..Self::new() }
     }
 
+    /// Makes the directory of the store, beside which nothing is noted yet.
+    pub fn make_state(&self) {
+        fs::create_dir(self.db.parent().unwrap()).unwrap();
+    }
+
     /// The store's file.
     pub fn db(&self) -> &Path {
         &self.db

@@ -149,7 +149,7 @@ fn files() {
 
 fn refusals() {
     let empty = Sandbox::new();
-    empty.refuses(&["export", "--db", p(&empty.scratch.join("none.db"))], 6, &["does not exist"]);
+    empty.refuses(&["export", "--db", p(&empty.scratch.join("none.db"))], 2, &["does not exist"]);
     let sandbox = sandbox();
     let file = sandbox.scratch.join("x.csv");
     fs::write(&file, "mine").unwrap();

@@ -42,7 +42,7 @@ fn report(sandbox: &Sandbox, args: &[&str]) -> Done {
 fn written() {
     let sandbox = Sandbox::new();
     let nothing = report(&sandbox, &[]);
-    assert!(nothing.code == 6 && nothing.stderr.contains("nothing has been stored"), "{nothing:?}");
+    assert!(nothing.code == 2 && nothing.stderr.contains("nothing has been stored"), "{nothing:?}");
     let ran = sandbox.json(&["run", "randread", "null:", "duration=1s"], &[0, 1]);
     let done = report(&sandbox, &[]);
     assert_eq!(done.code, 0, "{done:?}");
@@ -79,7 +79,7 @@ fn written() {
     }
     let done = report(&sandbox, &["-o", "no/x.html"]);
     assert!(
-        done.code == 6 && done.stderr.contains("no/x.html: there is no such folder"),
+        done.code == 2 && done.stderr.contains("no/x.html: there is no such folder"),
         "{done:?}"
     );
     assert_eq!(names(&sandbox.dir()).len(), 3, "nothing half-written: {:?}", names(&sandbox.dir()));

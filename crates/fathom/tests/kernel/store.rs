@@ -271,7 +271,11 @@ fn something_else() {
     refused(&below, &PROBE, &["directory"]);
     before.assert_same(&dir);
     let missing = Sandbox::with_db(dir.join("none/fathom.db"));
-    refused(&missing, &["list"], &["does not exist"]);
+    missing.run(&["list"]).is_refusal(2, &[p(missing.db()), "does not exist", "--db"]);
+    let none = format!("there is no directory {}", dir.join("none").display());
+    for args in [&["restore", "--list"][..], &["restore"]] {
+        missing.run(args).is_refusal(2, &[p(missing.db()), &none]);
+    }
     before.assert_same(&dir);
 }
 

@@ -108,6 +108,7 @@ fn scan_output() {
         (device.path(), "/dev"),
         (Path::new("/dev/fathom-new"), "/dev"),
         (dir.as_path(), "no regular file"),
+        (Path::new("/no/such/folder/table"), "there is no such folder"),
     ] {
         sandbox.run(&["tree", "scan", p(&dir), "-o", p(place)]).is_refusal(2, &[said]);
     }

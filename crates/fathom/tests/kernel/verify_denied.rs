@@ -159,6 +159,10 @@ fn closed_journal() {
 /// Where others than root may not look, something may be left.
 fn hidden_from_restore() {
     let somebody = Somebody::new();
+    somebody.sandbox.make_state();
+    let state = somebody.home.join("state");
+    fs::create_dir(&state).unwrap();
+    chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
     for args in [&["restore"][..], &["restore", "--list"]] {
         let done = somebody.run(args);
         assert_eq!(done.code, 0, "{done:?}");

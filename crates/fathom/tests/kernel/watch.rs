@@ -409,6 +409,7 @@ fn ended() {
 /// not end itself, nor what it works in.
 fn ended_by_itself() {
     let sandbox = Sandbox::new();
+    sandbox.make_state();
     let number = (400_000 + std::process::id()).to_string();
     let [go, out, code, file] =
         ["go", "out", "code", "script"].map(|name| sandbox.scratch.join(name));

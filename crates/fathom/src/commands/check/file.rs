@@ -1,5 +1,6 @@
 //! Snapshots as files: JSON, compressed when the name ends in `.gz`.
 
+use crate::exit::Exit;
 use fathom_base::json;
 use fathom_model::snapshot::{SNAPSHOT_FORMAT, Snapshot};
 use flate2::Compression;
@@ -72,17 +73,25 @@ pub fn line(snapshot: &Snapshot) -> String {
     String::from_utf8(text).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// Reads a snapshot.
-pub fn read(path: &Path) -> Result<Snapshot, String> {
+/// Whether something is there at all that a snapshot could be read from; else why not, and how fathom ends.
+pub fn of_path(path: &Path) -> Result<(), (String, Exit)> {
     let name = path.display();
-    // To open a pipe would wait for somebody who writes into it.
-    let about = std::fs::metadata(path).map_err(|error| match error.kind() {
+    let Err(error) = std::fs::metadata(path) else { return Ok(()) };
+    let why = match error.kind() {
         io::ErrorKind::NotFound if path == Path::new("-") => {
             "-: --from wants the name of a file".to_owned()
         }
         io::ErrorKind::NotFound => format!("{name}: does not exist"),
         _ => format!("{name}: {error}"),
-    })?;
+    };
+    Err((why, Exit::of_path(&error)))
+}
+
+/// Reads a snapshot.
+pub fn read(path: &Path) -> Result<Snapshot, String> {
+    let name = path.display();
+    // To open a pipe would wait for somebody who writes into it.
+    let about = std::fs::metadata(path).map_err(|error| format!("{name}: {error}"))?;
     if !about.is_file() {
         return Err(format!("{name}: no regular file, so no snapshot of fathom check"));
     }
