@@ -165,8 +165,9 @@ fn fill(
                 Some(number) => Some(quoted(&number)),
                 None => {
                     let name = &parameter.name;
-                    let reason =
-                        format!("{name}={word}: takes whole seconds, such as 30, 30s or 2m");
+                    let reason = format!(
+                        "{name}={word}: takes whole seconds, from 1 on, such as 30, 30s or 2m"
+                    );
                     return refuse(reason);
                 }
             },
@@ -200,13 +201,16 @@ impl Parameter {
     }
 }
 
-/// The number of seconds of `30`, `30s` or `2m`; none when there is no whole number of them.
+/// The number of seconds of `30`, `30s` or `2m`; none when there is no whole number of them, or no time at all.
 fn seconds(word: &str) -> Option<String> {
-    if !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Some(word.to_owned());
-    }
-    let ns = parse_duration_ns(word).ok()?;
-    ns.is_multiple_of(1_000_000_000).then(|| (ns / 1_000_000_000).to_string())
+    let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if is_number {
+        word.to_owned()
+    } else {
+        let ns = parse_duration_ns(word).ok()?;
+        ns.is_multiple_of(1_000_000_000).then(|| (ns / 1_000_000_000).to_string())?
+    };
+    number.bytes().any(|byte| byte != b'0').then_some(number)
 }
 
 /// A string as TOML writes it.

@@ -204,9 +204,10 @@ fn seconds_are_given_with_their_unit_or_without() {
         assert_eq!(filled(&words).as_ref(), Ok(&usual), "{words:?}");
     }
     assert!(filled(&[("longest", "2m")]).expect("filled").contains("longest = \"120\""));
-    for wrong in ["30ss", "1500ms", "", "-3", "soon"] {
+    for wrong in ["30ss", "1500ms", "", "-3", "soon", "0", "00", "0s"] {
         let error = filled(&[("shortest", wrong)]).expect_err(wrong).to_string();
-        let told = format!("shortest={wrong}: takes whole seconds, such as 30, 30s or 2m");
+        let told =
+            format!("shortest={wrong}: takes whole seconds, from 1 on, such as 30, 30s or 2m");
         assert!(error.contains(&told), "{error}");
     }
     assert!(ready.usage().contains(" [shortest=30s]"), "{}", ready.usage());

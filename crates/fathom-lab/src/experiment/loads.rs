@@ -259,7 +259,8 @@ pub(crate) fn program(asked: &PlanWorkload, command: &str) -> Result<ProgramLoad
 fn takes_ns(text: &str) -> Result<(u64, u64), String> {
     let (least, most) = text.split_once('-').unwrap_or((text, text));
     let seconds = |text: &str| match parse_duration_ns(text).map_err(|error| error.to_string())? {
-        ns if ns > 0 && ns.is_multiple_of(1_000_000_000) => Ok(ns),
+        0 => Err(format!("{text} is no time; it takes 1s or more")),
+        ns if ns.is_multiple_of(1_000_000_000) => Ok(ns),
         _ => Err(format!("{text} is no whole number of seconds")),
     };
     let (least_ns, most_ns) = (seconds(least)?, seconds(most)?);

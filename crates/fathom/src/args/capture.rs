@@ -1,12 +1,13 @@
 //! Options of `fathom capture` and `fathom replay`.
 
 use super::FailOn;
-use clap::Args as ClapArgs;
+use clap::{ArgGroup, Args as ClapArgs};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// `fathom capture`.
 #[derive(Debug, ClapArgs)]
+#[command(group = ArgGroup::new("what").required(true))]
 #[command(after_help = "\
 Records every request of a block device as the kernel's tracepoints tell it, and says what kind of load it is: mix, sizes, \
 places, arrivals, depth, latencies, processes, and what that means for chunk size, depth and read-ahead. The trace holds places \
@@ -22,7 +23,7 @@ ends. Needs root.
   fathom capture sdb --like=day.trace -- COMMAND    is that like the trace?")]
 pub struct Capture {
     /// A block device, or a path whose device is meant
-    #[arg(value_name = "DEV", required_unless_present = "from")]
+    #[arg(value_name = "DEV", group = "what")]
     pub device: Option<String>,
     /// For how long [default: 10s, with a command until it ends]
     #[arg(long, value_name = "TIME")]
@@ -34,7 +35,7 @@ pub struct Capture {
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
     /// Read a trace instead of making one
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "time", "output", "command"])]
+    #[arg(long, value_name = "FILE", group = "what", conflicts_with_all = ["device", "time", "output", "command"])]
     pub from: Option<PathBuf>,
     /// With --from: of a trace of several devices read this one, by its numbers as in the trace [default: the first]
     #[arg(long = "device", value_name = "MAJOR,MINOR", value_parser = numbers)]

@@ -14,6 +14,7 @@ use crate::args::{Capture, Common};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
+use fathom_base::shell;
 use fathom_base::units::{format_ns, format_size, parse_duration_ns};
 use fathom_model::capture::CaptureRecord;
 use fathom_model::record::{Ending, Record, RunKind};
@@ -178,6 +179,7 @@ fn said(common: &Common, record: &CaptureRecord, twin: Option<&str>, kept: &Kept
     }
     if let Some(file) = record.file.as_ref().filter(|_| record.source == "kernel") {
         let bytes = std::fs::metadata(file).map_or(0, |meta| meta.len());
+        let file = shell::word(file);
         let _ = writeln!(
             text,
             "Trace: {file} ({}). Again: fathom capture --from={file}",
@@ -185,6 +187,7 @@ fn said(common: &Common, record: &CaptureRecord, twin: Option<&str>, kept: &Kept
         );
     }
     if let Some(twin) = twin {
+        let twin = shell::word(twin);
         let _ = writeln!(text, "Workload: {twin}. The same by chance: fathom run {twin} TARGET");
     }
     text + &kept.said(common)
@@ -210,7 +213,7 @@ impl Taken {
         self.findings.push(likeness::finding("capture-likeness", &likeness, changed));
         // Told apart from those of what was captured.
         self.findings.extend(faults_of_trace(trace).into_iter().map(|mut finding| {
-            finding.summary = format!("{}: {}", path.display(), finding.summary);
+            finding.summary = format!("{}: {}", shell::path(path), finding.summary);
             if finding.id == "capture-other-devices" {
                 // Its --device is that of --from.
                 finding.advice.clear();
@@ -238,7 +241,7 @@ fn from_file(
     if stop.is_set() {
         // A part of it is another trace.
         let text =
-            format!("{}: ended before all of it was read; nothing was stored", path.display());
+            format!("{}: ended before all of it was read; nothing was stored", shell::path(path));
         return Err(CommandError::report_as(output, &text, Exit::Interrupted));
     }
     record.file = Some(path.display().to_string());
@@ -265,7 +268,7 @@ pub fn trace_error(output: Output, path: &Path, error: &TraceError) -> CommandEr
         },
         error => (error.to_string(), Exit::Usage),
     };
-    CommandError::report_as(output, &format!("{}: {what}", path.display()), exit)
+    CommandError::report_as(output, &format!("{}: {what}", shell::path(path)), exit)
 }
 
 fn time_ns(output: Output, text: &str) -> Result<u64, CommandError> {
@@ -317,10 +320,10 @@ fn write_twin(
     };
     let written = sink::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
-        let trace = record.file.as_deref().unwrap_or("TRACE");
+        let trace = record.file.as_ref().map_or_else(|| "TRACE".to_owned(), shell::word);
         output.error(&format!(
             "the workload was not written: {}: {error}; again: fathom capture --from={trace} --workload=FILE",
-            path.display()
+            shell::path(path)
         ));
         Exit::Internal
     })?;

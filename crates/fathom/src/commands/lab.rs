@@ -23,6 +23,7 @@ use fathom_study::experiment as study;
 use fathom_study::verdict::Study;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -124,10 +125,15 @@ fn plan_text(args: &Arguments, name: &str) -> Result<(String, String), String> {
         return Err(format!("'{second}': a plan has one target; parameters are NAME=VALUE"));
     }
     let pair = |text: &&String| text.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
+    let pairs: Vec<(String, String)> = others.iter().filter_map(pair).collect();
+    let mut names = BTreeSet::new();
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| !names.insert(name.as_str())) {
+        return Err(format!("{name} is given twice; leave out one of the two"));
+    }
     let given = Given {
         target: targets.first().map(|target| session::absolute_target(target)),
         devices: args.device.clone(),
-        others: others.iter().filter_map(pair).collect(),
+        others: pairs.into_iter().collect(),
     };
     if is_file {
         let text = std::fs::read_to_string(name).map_err(|error| match error.kind() {

@@ -350,6 +350,10 @@ fn refused() {
     sandbox.refuses(&words, 2, &["there is no directory", "make it first"]);
     sandbox.refuses(&["capture", "--from", p(&none)], 2, &["there is no such file"]);
     sandbox.refuses(&["capture", "--from=-"], 2, &["write it to a file"]);
+    let nothing = sandbox.run(&["capture"]);
+    assert!(nothing.code == 2 && nothing.stderr.contains("<DEV|--from <FILE>>"), "{nothing:?}");
+    let lines = sandbox.dir().join("a\nb");
+    sandbox.refuses(&["capture", "--from", p(&lines)], 2, &[r"a\012b'", "there is no such file"]);
     let live = ["capture", p(device.path()), "--device=8,0"];
     sandbox.refuses(&live, 2, &["one of the devices in a trace (--from)"]);
     sandbox.refuses(&["capture", p(device.path()), "-o", "-"], 2, &["name a file"]);

@@ -123,7 +123,8 @@ fn nobody() {
     for (lengths, cause) in [
         (["shortest=10", "longest=5"], "the longest time, 5s, is less than the shortest one, 10s"),
         (["shortest=10", "longest=20000"], "takes up to 5 h 33 min, and is ended after 3 h 00 min"),
-        (["shortest=0", "longest=5"], "0s is no whole number of seconds"),
+        (["shortest=0", "longest=5"], "shortest=0: takes whole seconds, from 1 on"),
+        (["shortest=1", "shortest=2"], "shortest is given twice"),
     ] {
         for more in [&lab[..], &lab[..3]] {
             let done = sandbox.run(&[more, &lengths[..]].concat());

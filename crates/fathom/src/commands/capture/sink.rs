@@ -3,6 +3,7 @@
 use crate::commands::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
+use fathom_base::shell;
 use fathom_guard::{FileRefusal, place};
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
@@ -148,13 +149,16 @@ impl Room {
 /// Reported.
 pub fn check_new(output: Output, path: &Path) -> Result<(), CommandError> {
     if path.symlink_metadata().is_ok() {
-        let text = format!("{}: exists; name a new file", path.display());
+        let text = format!("{}: exists; name a new file", shell::path(path));
         return Err(CommandError::usage(output, &text));
     }
     let dir = directory(path);
     if dir.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        let text =
-            format!("{}: there is no directory {}; make it first", path.display(), dir.display());
+        let text = format!(
+            "{}: there is no directory {}; make it first",
+            shell::path(path),
+            shell::path(dir)
+        );
         return Err(CommandError::usage(output, &text));
     }
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

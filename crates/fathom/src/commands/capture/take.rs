@@ -8,6 +8,7 @@ use crate::commands::{CommandError, standing};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
+use fathom_base::shell;
 use fathom_base::units::{format_count, format_length};
 use fathom_guard::FileRefusal;
 use fathom_model::finding::{Finding, Severity};
@@ -116,7 +117,7 @@ pub fn take(
     let internal = |error: &io::Error| {
         CommandError::report_as(
             output,
-            &format!("{}: {error}", wish.file.display()),
+            &format!("{}: {error}", shell::path(&wish.file)),
             Exit::Internal,
         )
     };
@@ -174,7 +175,7 @@ fn say_what_is_done(output: Output, wish: &Wish<'_>, capture: &Capture, is_on_it
     if is_on_it {
         output.note(&format!(
             "{} lies on {name}: the trace stays in memory until the end, so that writing it is not captured; -o names another disk.",
-            wish.file.display()
+            shell::path(&wish.file)
         ));
     }
 }
@@ -467,7 +468,7 @@ fn by_perf_rings(why: &str) -> Finding {
 /// Why it ended before its time, other than by a signal.
 fn ended_early(wish: &Wish<'_>, over: &Over) -> Option<Finding> {
     use Severity::Doubtful;
-    let file = wish.file.display();
+    let file = shell::path(&wish.file);
     let events = format_count(over.totals.events);
     let another = "write the trace to another disk: -o FILE";
     // No space, none of the quota's.
