@@ -255,26 +255,26 @@ pub fn clean_below(
     let mut contents = journal::read_all(root, state_dir)?;
     let records = std::mem::take(&mut contents.records);
     let mut reports = Vec::new();
-    for mut record in records.into_iter().filter(|record| is_of_files_below(record, dir)) {
+    for mut record in records {
+        let Some(now) = path_below(root, &record, dir) else { continue };
         let is_dead = record.entry.owner.life(root) == Life::Dead;
-        let is_here = mounted(root, &record.entry) == Mounted::Same;
-        if is_dead && !is_here && found_elsewhere(root, &record).is_none() {
-            // It may come back, as what was kept.
-            let Entry { run_id, path, .. } = record.entry.clone();
-            reports.push(Report { run_id, path, outcome: not_mounted(root, &record) });
-            continue;
-        }
-        if is_dead
-            && is_here
-            && let Err(error) = before(&record.entry.path)
-        {
-            let Entry { run_id, path, .. } = record.entry.clone();
-            let (reason, by_hand) = (error.to_string(), by_hand(&record.entry));
-            reports.push(Report { run_id, path, outcome: Outcome::Failed { reason, by_hand } });
-            continue;
-        }
-        if is_dead && record.entry.kept {
-            record.update(|entry| entry.kept = false)?;
+        let Entry { run_id, path, .. } = record.entry.clone();
+        if is_dead {
+            let Some(now) = now else {
+                // It may come back, as what was kept.
+                reports.push(Report { run_id, path, outcome: not_mounted(root, &record) });
+                continue;
+            };
+            // What is known of it is known by the path that it had.
+            if let Err(error) = before(&path) {
+                let (reason, by_hand) = (error.to_string(), by_hand(&record.entry, &now));
+                let outcome = Outcome::Failed { reason, by_hand };
+                reports.push(Report { run_id, path: now, outcome });
+                continue;
+            }
+            if record.entry.kept {
+                record.update(|entry| entry.kept = false)?;
+            }
         }
         reports.push(clean_one(root, &record, false));
     }
@@ -287,18 +287,28 @@ pub fn clean_below(
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
 pub fn below(root: &SysRoot, state_dir: &Path, dir: &Path) -> Result<Vec<PathBuf>, FileRefusal> {
-    let is_there = |record: &Record| {
-        is_of_files_below(record, dir)
-            && mounted(root, &record.entry) == Mounted::Same
-            && record.entry.path.exists()
-    };
     let records = journal::read_all(root, state_dir)?.records;
-    Ok(records.into_iter().filter(is_there).map(|record| record.entry.path).collect())
+    let paths = records.iter().filter_map(|record| path_below(root, record, dir)?);
+    Ok(paths.filter(|path| path.exists()).collect())
 }
 
-fn is_of_files_below(record: &Record, dir: &Path) -> bool {
-    let is_file = matches!(record.entry.kind, Kind::File | Kind::Directory | Kind::Private);
-    is_file && record.entry.path.starts_with(dir)
+/// Where test files are that were made below a directory, or are there by now; none inside where that is nowhere, none for all others.
+fn path_below(root: &SysRoot, record: &Record, dir: &Path) -> Option<Option<PathBuf>> {
+    let entry = &record.entry;
+    if !matches!(entry.kind, Kind::File | Kind::Directory | Kind::Private) {
+        return None;
+    }
+    let now = path_now(root, record);
+    let is_meant = entry.path.starts_with(dir) || now.as_ref().is_some_and(|p| p.starts_with(dir));
+    is_meant.then_some(now)
+}
+
+/// Where it is: as it is noted, or where its filesystem is mounted by now.
+fn path_now(root: &SysRoot, record: &Record) -> Option<PathBuf> {
+    match mounted(root, &record.entry) {
+        Mounted::Same => Some(record.entry.path.clone()),
+        _ => found_elsewhere(root, record).map(|found| found.entry.path),
+    }
 }
 
 /// Takes out of the journal what was made at a path, or below it, on filesystems that are not mounted there any more. Where none
@@ -357,17 +367,25 @@ fn clean_one(root: &SysRoot, record: &Record, force: bool) -> Report {
         Life::Unknown if force && entry.owner.has_gone_elsewhere(root) => Life::Dead,
         life => life,
     };
+    let mut path = entry.path.clone();
     let outcome = match life {
         Life::Alive => Outcome::OwnerAlive { pid: entry.owner.pid },
         Life::Unknown => {
             Outcome::OwnerElsewhere { is_of_this_boot: entry.owner.is_of_this_boot(root) }
         }
-        Life::Dead => remove(root, record).unwrap_or_else(|error| Outcome::Failed {
-            reason: error.to_string(),
-            by_hand: by_hand(entry),
-        }),
+        Life::Dead => {
+            if !entry.kept
+                && let Some(now) = path_now(root, record)
+            {
+                path = now;
+            }
+            remove(root, record).unwrap_or_else(|error| Outcome::Failed {
+                reason: error.to_string(),
+                by_hand: by_hand(entry, &path),
+            })
+        }
     };
-    Report { run_id: entry.run_id.clone(), path: entry.path.clone(), outcome }
+    Report { run_id: entry.run_id.clone(), path, outcome }
 }
 
 /// What is mounted where its filesystem was.
@@ -385,14 +403,14 @@ fn not_mounted(root: &SysRoot, Record { file, entry }: &Record) -> Outcome {
     }
 }
 
-/// How somebody removes it without fathom.
-fn by_hand(entry: &Entry) -> String {
+/// How somebody removes it without fathom, where it is.
+fn by_hand(entry: &Entry, path: &Path) -> String {
     let tool = match entry.kind {
         Kind::File => "rm",
         Kind::ControlGroup { .. } => "rmdir",
         Kind::Directory | Kind::Private | Kind::Tree => "rm -r",
     };
-    format!("{tool} {}", shell::path(&entry.path))
+    format!("{tool} {}", shell::path(path))
 }
 
 /// Test files and directories that dead runs left behind and nobody kept, but for trees, with which one can go on.

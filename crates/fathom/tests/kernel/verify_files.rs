@@ -34,6 +34,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_of_files_that_are_gone_as_a_whole", &ext4, gone_as_a_whole),
         kernel_test("verify_forgets_files_that_were_cleaned", &ext4, cleaned),
         kernel_test("verify_of_a_filesystem_that_was_made_anew", &ext4, made_anew),
+        kernel_test("clean_of_a_filesystem_that_is_mounted_elsewhere", &ext4, cleaned_elsewhere),
         kernel_test("verify_tells_a_loss_beside_what_it_cannot_check", &ext4, beside_errors),
         kernel_test("verify_of_files_blames_no_storage_for_its_own_limit", &limited, own_limit),
         kernel_test("verify_that_cannot_begin_loses_no_measurement", &ext4, cannot_begin),
@@ -445,6 +446,38 @@ fn gone_as_a_whole() {
     sandbox.run(&["verify", p(fs.dir())]).is_refusal(2, &[&both]);
     // What nobody knows of is a mistake all the same.
     sandbox.run(&["verify", p(&fs.dir().join("other"))]).is_refusal(2, &["name a file, directory"]);
+}
+
+/// What is on a filesystem that is mounted in another place by now goes by that place and by the old one, and is named where it is.
+fn cleaned_elsewhere() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let (point, device) = (fs.dir(), fs.device().path());
+    let other = sandbox.dir().join("other");
+    std::fs::create_dir(&other).unwrap();
+    for asked in [&other, &point.to_owned()] {
+        let targets = [point.to_owned(), point.join("own name")];
+        for target in &targets {
+            let args = ["run", "seqwrite", p(target), "size=768k", "block_size=64k"];
+            sandbox.json(&[&args[..], &["verify=after", "--keep"]].concat(), &[0, 1]);
+        }
+        let dir = kept_in(point).file_name().unwrap().to_owned();
+        run_tool("umount", [point]).unwrap();
+        run_tool("mount", [device, &other]).unwrap();
+        let [dir, own] = [other.join(dir), other.join("own name")];
+        let listed = sandbox.run(&["clean", p(asked), "--list"]);
+        let done = sandbox.run(&["clean", p(asked)]);
+        for path in [&dir, &own] {
+            assert!(listed.stdout.contains(&format!("{}  ", path.display())), "{listed:?}");
+            assert!(done.stdout.contains(&format!("{}: removed", path.display())), "{done:?}");
+            assert!(!path.exists(), "{done:?}");
+        }
+        assert_eq!(done.code, 0, "{done:?}");
+        // What was asked to go is not missed.
+        sandbox.run(&["verify", p(point)]).is_refusal(2, &["nothing is known"]);
+        run_tool("umount", [&other]).unwrap();
+        run_tool("mount", [device, point]).unwrap();
+    }
 }
 
 /// Of a filesystem that lies below another one, and of one that is mounted in another place, all is known on.
