@@ -569,6 +569,14 @@ fn made_anew() {
     verify().is_refusal(2, &["nothing is known"]);
     run_tool("mount", [device, point]).unwrap();
     assert!(kept_in(point).join("data").exists(), "no file is touched");
+    // What cannot be told has its reason, for programs too.
+    write(&own);
+    let shelf = sandbox.db().parent().unwrap().join("verify");
+    let head = shelf.join(&names(&shelf)[0]).join("head.json");
+    std::fs::write(&head, "{").unwrap();
+    let told = sandbox.json(&["clean", p(point), "--forget"], &[6]).result();
+    let why = told["unread"][0].as_str().unwrap_or_default();
+    assert!(why.contains(p(&head)) && why.contains("is damaged"), "{told}");
 }
 
 /// A file that cannot be checked keeps no loss of another one from being told, whichever was written first.

@@ -25,7 +25,7 @@ pub fn run(common: &Common, output: Output, args: &Clean) -> CommandResult {
     let known =
         verify::forget_away(root, state_dir, &path, &kept).map_err(|error| failed(&error))?;
     let (mut text, mut exit) = (String::new(), Exit::Done);
-    let (mut forgotten, mut stays) = (Vec::new(), Vec::new());
+    let (mut forgotten, mut stays, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for one in known {
         match one {
             Ok(one) => {
@@ -49,6 +49,7 @@ pub fn run(common: &Common, output: Output, args: &Clean) -> CommandResult {
             Err(error) => {
                 output.error(&error.to_string());
                 exit = exit.max(Exit::of_error(&error));
+                unread.push(error.to_string());
             }
         }
     }
@@ -65,7 +66,8 @@ pub fn run(common: &Common, output: Output, args: &Clean) -> CommandResult {
     }
     let lines: Vec<String> = reports.iter().map(ToString::to_string).collect();
     let json = serde_json::json!({
-        "forgotten": forgotten, "stays": stays, "test_files": lines, "exit_code": exit.code()
+        "forgotten": forgotten, "stays": stays, "test_files": lines, "unread": unread,
+        "exit_code": exit.code()
     });
     finish(output, &text, &json, exit)
 }
