@@ -104,6 +104,12 @@ pub fn find(root: &SysRoot, path: &Path, at: Option<&FileAt>, is_same_boot: bool
         if mount.devno.to_string() != number && !has_several {
             continue;
         }
+        // One that may not answer itself is asked like the path was; another that lies in one is not worth the wait.
+        if mounts::may_be_asked(&mount.fs_type)
+            && mounts::waiting_for(&own, &mount.mount_point).is_some()
+        {
+            continue;
+        }
         let candidate = mount.mount_point.join(rest);
         if is_it(&candidate) {
             return Found::At(candidate);
@@ -113,6 +119,18 @@ pub fn find(root: &SysRoot, path: &Path, at: Option<&FileAt>, is_same_boot: bool
     }
     // A number without a device may be another filesystem's by now.
     if is_visible && !number.starts_with("0:") { Found::Nothing } else { Found::Unknown }
+}
+
+/// True for the path of what was noted, on whatever device its filesystem is by now: by the inode and the time at which it was
+/// made, and false where no such time is known. What was noted before it was made is known by its place.
+#[must_use]
+pub fn is_on_another_device(path: &Path, at: &FileAt) -> bool {
+    dirfd::facts_at(path).is_ok_and(|facts| match at.inode {
+        Some(inode) => {
+            inode == facts.inode && at.born_ns.is_some() && at.born_ns == facts.born_ns
+        }
+        None => true,
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::place;
 use fathom_sys::fsinfo;
-use fathom_sys::mounts;
+use fathom_sys::mounts::{self, Mount};
 use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,10 @@ impl FilesystemId {
     #[must_use]
     pub fn of(root: &SysRoot, path: &Path) -> Option<Self> {
         let own = mounts::own_mounts(root);
-        let mount = mounts::mount_of(&own, path)?;
+        Self::of_mount(root, mounts::mount_of(&own, path)?)
+    }
+
+    fn of_mount(root: &SysRoot, mount: &Mount) -> Option<Self> {
         let file = fsinfo::open_for_questions(&mount.mount_point).ok()?;
         Some(Self {
             uuid: fsinfo::uuid_of_type(&file, &mount.fs_type),
@@ -48,12 +51,32 @@ impl FilesystemId {
     #[must_use]
     pub fn may_be_mounted(&self, root: &SysRoot, mount_point: &Path) -> bool {
         let own = mounts::own_mounts(root);
-        let hidden = mounts::hidden(&own);
-        own.iter().zip(hidden).any(|(mount, is_hidden)| match is_hidden {
-            true => mount.mount_point == mount_point,
-            false if !mounts::may_be_asked(&mount.fs_type) || mount.fs_type == "autofs" => false,
-            false => Self::of(root, &mount.mount_point).is_some_and(|found| self.is_surely(&found)),
-        })
+        let mut hidden = own.iter().zip(mounts::hidden(&own)).filter(|(_, is_hidden)| *is_hidden);
+        hidden.any(|(mount, _)| mount.mount_point == mount_point)
+            || !self.mounted_at(root, &own).is_empty()
+    }
+
+    /// Where a path is seen by now that lay on it when it was mounted at `mount_point`: whatever device it is on, and only where it
+    /// is certainly this filesystem. Nothing may be at these places. Filesystems that may never answer are not asked.
+    #[must_use]
+    pub fn places_of(&self, root: &SysRoot, mount_point: &Path, path: &Path) -> Vec<PathBuf> {
+        let Ok(rest) = path.strip_prefix(mount_point) else { return Vec::new() };
+        let inside = self.root.join(rest);
+        let own = mounts::own_mounts(root);
+        let mounted = self.mounted_at(root, &own).into_iter();
+        let places = mounted.filter_map(|mount| {
+            let rest = inside.strip_prefix(&mount.root).ok()?;
+            Some(mount.mount_point.join(rest))
+        });
+        places.collect()
+    }
+
+    /// The mounts that certainly show it, or a part of it.
+    fn mounted_at<'m>(&self, root: &SysRoot, own: &'m [Mount]) -> Vec<&'m Mount> {
+        let is_it = |mount: &&Mount| {
+            Self::of_mount(root, mount).is_some_and(|found| self.is_surely(&found))
+        };
+        mounts::visible(own).filter(is_it).collect()
     }
 
     /// True when the two are certainly the same filesystem, whichever part of it is visible.

@@ -13,6 +13,7 @@ use crate::private;
 use crate::tree;
 use fathom_base::order::Order;
 use fathom_base::shell;
+use fathom_model::change::FileAt;
 use fathom_sys::cgroup_io;
 use fathom_sys::dirfd::{self, Dir, FileFacts};
 use fathom_sys::process::Life;
@@ -282,14 +283,25 @@ pub fn clean_below(
     Ok(reports)
 }
 
-/// What [`clean_below`] would look at, where it is there.
+/// What [`clean_below`] would look at: the paths at which there is still what was noted, and what cannot be told.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
-pub fn below(root: &SysRoot, state_dir: &Path, dir: &Path) -> Result<Vec<PathBuf>, FileRefusal> {
-    let records = journal::read_all(root, state_dir)?.records;
-    let paths = records.iter().filter_map(|record| path_below(root, record, dir)?);
-    Ok(paths.filter(|path| path.exists()).collect())
+pub fn below(
+    root: &SysRoot,
+    state_dir: &Path,
+    dir: &Path,
+) -> Result<(Vec<PathBuf>, Vec<Report>), FileRefusal> {
+    let mut contents = journal::read_all(root, state_dir)?;
+    let mut paths = Vec::new();
+    for record in std::mem::take(&mut contents.records) {
+        let Some(Some(path)) = path_below(root, &record, dir) else { continue };
+        let is_it = |facts: FileFacts| record.entry.id.is_none_or(|id| id == facts.into());
+        if dirfd::facts_at(&path).is_ok_and(is_it) {
+            paths.push(path);
+        }
+    }
+    Ok((paths, not_understood(contents).collect()))
 }
 
 /// Where test files are that were made below a directory, or are there by now; none inside where that is nowhere, none for all others.
@@ -486,11 +498,14 @@ fn found_elsewhere(root: &SysRoot, record: &Record) -> Option<Record> {
     let Record { file, entry } = record;
     let is_same_boot = entry.owner.is_of_this_boot(root);
     let shares_paths = entry.owner.shares_paths(root);
-    // After a boot nothing is left to know it by, but that it is mounted where it was.
-    let at = entry.at.as_ref().filter(|_| is_same_boot || !shares_paths)?;
-    let Found::At(path) = file_at::find(root, &entry.path, Some(at), is_same_boot) else {
-        return None;
+    let at = entry.at.as_ref()?;
+    let by_number = || match file_at::find(root, &entry.path, Some(at), is_same_boot) {
+        Found::At(path) => Some(path),
+        Found::Nothing | Found::Unknown => None,
     };
+    // After a boot numbers of devices tell nothing, but that it is mounted where it was.
+    let path = (is_same_boot || !shares_paths).then(by_number).flatten();
+    let path = path.or_else(|| on_another_device(root, entry, at))?;
     let mount_point = place::mount_point(root, &path);
     let filesystem = FilesystemId::of(root, &path);
     let noted = entry.filesystem.as_ref().filter(|_| shares_paths);
@@ -500,6 +515,13 @@ fn found_elsewhere(root: &SysRoot, record: &Record) -> Option<Record> {
     // What it is shows there; nothing is looked for once more.
     let entry = Entry { mount_point, filesystem, path, at: None, ..entry.clone() };
     Some(Record { file: file.clone(), entry })
+}
+
+/// Where it is when its filesystem is on another device by now: a disk that was taken out and put in again.
+fn on_another_device(root: &SysRoot, entry: &Entry, at: &FileAt) -> Option<PathBuf> {
+    let filesystem = entry.filesystem.as_ref()?;
+    let places = filesystem.places_of(root, &entry.mount_point, &entry.path);
+    places.into_iter().find(|path| file_at::is_on_another_device(path, at))
 }
 
 /// The directory, the name in it, and what lies there; none when it is gone.

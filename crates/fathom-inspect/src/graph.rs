@@ -161,8 +161,7 @@ impl<'a> Builder<'a> {
             && filesystem::overlay_layers(layers).all(|layer| self.waiting_for(layer).is_none())
     }
 
-    /// The mount that a path without symbolic links lies on, when asking there may last for ever: by its filesystem, or by one on
-    /// the way. What is on the way to everything has answered already.
+    /// As [`mounts::waiting_for`]; on most machines nothing keeps one waiting.
     fn waiting_for(&self, path: &Path) -> Option<&Mount> {
         let waits = |mount: &Mount| !mounts::may_be_asked(&mount.fs_type);
         let waiting = self.waiting.get_or_init(|| {
@@ -172,18 +171,7 @@ impl<'a> Builder<'a> {
         if !waiting.iter().any(|point| path.starts_with(point)) {
             return None;
         }
-        let found = mounts::mount_of(&self.mounts, path)?;
-        let mut mount = found;
-        // Numbers that lead in a circle end here.
-        for _ in 0..self.mounts.len() {
-            let is_root = mount.mount_point == Path::new("/");
-            if waits(mount) && (!is_root || mount.id == found.id) {
-                return Some(found);
-            }
-            let parent = |other: &&Mount| other.id == mount.parent && other.id != mount.id;
-            mount = self.mounts.iter().find(parent)?;
-        }
-        None
+        mounts::waiting_for(&self.mounts, path)
     }
 
     /// The options in force of the filesystem below a mount node, which are listed by the name of

@@ -188,6 +188,19 @@ impl Head {
         }
     }
 
+    /// Where it is seen by now, when its filesystem is mounted in another place, or is on another device.
+    #[must_use]
+    pub fn seen_at(&self, root: &SysRoot) -> Option<PathBuf> {
+        let (written, filesystem) = (self.file_id?, self.filesystem.as_ref()?);
+        let places = filesystem.places_of(root, self.mount_point(), &self.target);
+        places.into_iter().find(|path| {
+            file_id(path).is_ok_and(|found| match (written.born_ns, found.born_ns) {
+                (Some(written_ns), Some(found_ns)) => written_ns == found_ns,
+                _ => written.inode == found.inode,
+            })
+        })
+    }
+
     /// True where its filesystem may be seen again without anybody's mounting it.
     #[must_use]
     pub fn may_be_mounted(&self, root: &SysRoot) -> bool {

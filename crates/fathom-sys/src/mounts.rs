@@ -132,6 +132,33 @@ pub fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
         .max_by_key(|m| m.mount_point.components().count())
 }
 
+/// The mount that a path without symbolic links lies on, when asking there may last for ever: by its filesystem, or by one on the
+/// way that does not hold the root itself. What is on the way to everything has answered already.
+#[must_use]
+pub fn waiting_for<'m>(mounts: &'m [Mount], path: &Path) -> Option<&'m Mount> {
+    let found = mount_of(mounts, path)?;
+    let mut mount = found;
+    // Numbers that lead in a circle end here.
+    for _ in 0..mounts.len() {
+        let is_root = mount.mount_point == Path::new("/");
+        if !may_be_asked(&mount.fs_type) && (!is_root || mount.id == found.id) {
+            return Some(found);
+        }
+        let parent = |other: &&Mount| other.id == mount.parent && other.id != mount.id;
+        mount = mounts.iter().find(parent)?;
+    }
+    None
+}
+
+/// The mounts that paths lead to and that can be looked at: nothing lies over them, none on the way may keep one waiting, and
+/// none mounts others when it is looked at.
+pub fn visible(mounts: &[Mount]) -> impl Iterator<Item = &Mount> {
+    let seen = mounts.iter().zip(hidden(mounts)).filter(|(_, is_hidden)| !is_hidden);
+    seen.map(|(mount, _)| mount).filter(|mount| {
+        mount.fs_type != "autofs" && waiting_for(mounts, &mount.mount_point).is_none()
+    })
+}
+
 /// For each mount whether another one hides it, so that its path leads elsewhere.
 #[must_use]
 pub fn hidden(mounts: &[Mount]) -> Vec<bool> {
@@ -318,5 +345,24 @@ not a mount line
         let mounts = own_mounts(&SysRoot::live());
         assert!(mounts.iter().any(|m| m.mount_point == Path::new("/")), "{mounts:?}");
         assert!(all_mounts(&SysRoot::live()).len() >= mounts.len());
+    }
+
+    #[test]
+    fn what_lies_in_a_filesystem_that_may_not_answer_is_not_looked_at() {
+        let text = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n23 22 0:40 / /far rw - nfs4 host:/x rw\n\
+                    24 23 8:17 / /far/disk rw - ext4 /dev/sdb1 rw\n25 22 0:41 / /auto rw - autofs x rw\n\
+                    26 22 8:33 / /near rw - ext4 /dev/sdc1 rw\n27 22 8:49 / /near rw - xfs /dev/sdd1 rw\n";
+        let mounts = parse_mountinfo(text);
+        let waits = |path: &str| waiting_for(&mounts, Path::new(path)).map(|mount| mount.id);
+        assert_eq!(waits("/far/file"), Some(23));
+        assert_eq!(waits("/far/disk/file"), Some(24), "the way leads through it");
+        assert_eq!((waits("/near/file"), waits("/auto/x")), (None, None));
+        let seen: Vec<u32> = visible(&mounts).map(|mount| mount.id).collect();
+        assert!(seen.contains(&22) && !seen.iter().any(|id| [23, 24, 25].contains(id)), "{seen:?}");
+        // The root itself of another machine: everything lies on it.
+        let away = parse_mountinfo(
+            "22 1 0:40 / / rw - nfs4 host:/ rw\n23 22 8:1 / /d rw - ext4 /dev/sda1 rw\n",
+        );
+        assert_eq!(visible(&away).map(|mount| mount.id).collect::<Vec<_>>(), [23]);
     }
 }

@@ -112,10 +112,17 @@ pub fn forget_away(
             Whereabouts::There | Whereabouts::Gone | Whereabouts::Replaced => false,
         };
         let is_named = !may_come_back || place.path.starts_with(volume.head.mount_point());
-        let stays = match (kept.contains(&run_id.as_str()), is_named) {
-            (true, _) => Some(format!("the journal still knows of what run {run_id} made")),
-            (false, true) => None,
-            (false, false) => not_there(&volume.head, found),
+        let stays = if kept.contains(&run_id.as_str()) {
+            Some(format!("the journal still knows of what run {run_id} made"))
+        } else if let Some(path) = volume.head.seen_at(root) {
+            let (path, point) = (path.display(), volume.head.mount_point().display());
+            Some(format!(
+                "it is {path} by now: it can be verified when its filesystem is mounted at {point} again"
+            ))
+        } else if is_named {
+            None
+        } else {
+            not_there(&volume.head, found)
         };
         if stays.is_none() {
             volume.remove().map_err(|error| not_forgotten(&shelf, &target, &error))?;

@@ -52,9 +52,9 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
     shown.finish();
     let found = found.map_err(|error| failed(output, &error))?;
     if args.list {
-        let noted = leftovers::below(&held.root, &held.state_dir, &dir)
+        let (noted, unknown) = leftovers::below(&held.root, &held.state_dir, &dir)
             .map_err(|error| CommandError::report_as(output, &error, exit_of_journal(&error)))?;
-        return list(output, &found, &noted);
+        return list(output, &found, &noted, &unknown);
     }
     let mut done = Done::default();
     remove_trees(output, stop, &held, &found, &mut done);
@@ -219,7 +219,12 @@ fn cleaned_text(cleaned: &Cleaned) -> String {
 }
 
 /// What would be removed.
-fn list(output: Output, found: &FoundBelow, noted: &[PathBuf]) -> CommandResult {
+fn list(
+    output: Output,
+    found: &FoundBelow,
+    noted: &[PathBuf],
+    unknown: &[Report],
+) -> CommandResult {
     let mut text = String::new();
     for tree in &found.trees {
         let what = match found.open(tree, Access::Shared) {
@@ -243,14 +248,18 @@ fn list(output: Output, found: &FoundBelow, noted: &[PathBuf]) -> CommandResult 
     for path in &files {
         let _ = writeln!(text, "{}  a test file", path.display());
     }
+    unknown.iter().for_each(|report| text += &report_text(report));
+    let exit = unknown.iter().map(exit_of_report).max().unwrap_or(Exit::Done);
     if text.is_empty() {
         text = "Nothing that fathom made is there.\n".into();
     }
     let trees: Vec<&Path> = found.trees.iter().map(|tree| tree.path.as_path()).collect();
+    let unknown: Vec<String> = unknown.iter().map(ToString::to_string).collect();
     let json = serde_json::json!({
-        "trees": trees, "test_directories": found.test_dirs, "test_files": files, "exit_code": 0
+        "trees": trees, "test_directories": found.test_dirs, "test_files": files,
+        "unknown": unknown, "exit_code": exit.code()
     });
-    finish(output, &text, &json, Exit::Done)
+    finish(output, &text, &json, exit)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use fathom_base::prng::Prng;
 use fathom_base::verify_block::{Format, Legal};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
 use fathom_testkit::command::run_tool;
-use fathom_testkit::{FsKind, Trial, counted, kernel_test, sample};
+use fathom_testkit::{FsKind, LoopDevice, LoopOptions, Trial, counted, kernel_test, sample};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -448,14 +448,18 @@ fn gone_as_a_whole() {
     sandbox.run(&["verify", p(&fs.dir().join("other"))]).is_refusal(2, &["name a file, directory"]);
 }
 
-/// What is on a filesystem that is mounted in another place by now goes by that place and by the old one, and is named where it is.
+/// What is on a filesystem that is mounted in another place by now, or came back as another device, goes by that place and by the
+/// old one, and is named where it is.
 fn cleaned_elsewhere() {
     let sandbox = Sandbox::new();
     let fs = buffered_ext4();
     let (point, device) = (fs.dir(), fs.device().path());
     let other = sandbox.dir().join("other");
     std::fs::create_dir(&other).unwrap();
-    for asked in [&other, &point.to_owned()] {
+    let again = LoopDevice::over(fs.device().backing(), &LoopOptions::default()).unwrap();
+    let places = [&other, &point.to_owned()];
+    let cases = [device, again.path()].map(|device| places.map(|asked| (device, asked)));
+    for (device_by_now, asked) in cases.into_iter().flatten() {
         let targets = [point.to_owned(), point.join("own name")];
         for target in &targets {
             let args = ["run", "seqwrite", p(target), "size=768k", "block_size=64k"];
@@ -463,7 +467,9 @@ fn cleaned_elsewhere() {
         }
         let dir = kept_in(point).file_name().unwrap().to_owned();
         run_tool("umount", [point]).unwrap();
-        run_tool("mount", [device, &other]).unwrap();
+        run_tool("mount", [device_by_now, &other]).unwrap();
+        let forgotten = sandbox.run(&["clean", p(point), "--forget"]);
+        assert_eq!(forgotten.code, 4, "all is there, and known on: {forgotten:?}");
         let [dir, own] = [other.join(dir), other.join("own name")];
         let listed = sandbox.run(&["clean", p(asked), "--list"]);
         let done = sandbox.run(&["clean", p(asked)]);
