@@ -416,14 +416,6 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// What rates of this job are over: its window, or 0 where that holds no whole request. Each that ended in it is then longer
-    /// than it is, because it began in the warm-up, and what was moved was not moved in that time.
-    #[must_use]
-    pub fn rate_window_ns(&self) -> u64 {
-        let shortest_ns = self.transfers().latency_ns.min();
-        if shortest_ns.is_some_and(|ns| ns > self.window_ns) { 0 } else { self.window_ns }
-    }
-
     /// The record of one class.
     #[must_use]
     pub fn class(&self, class: OpClass) -> Option<&ClassRecord> {

@@ -15,6 +15,7 @@ mod tiobench;
 
 pub use randomio::Rows;
 
+use crate::figures::rate_window_ns;
 use fathom_model::record::{ClassRecord, OpClass, Record};
 use fathom_model::workload::{Classic, Job};
 use fathom_stats::Histogram;
@@ -153,7 +154,7 @@ const NO_RATE: &str = "no rate: all of it began in the warm-up";
 
 /// False when no job's window holds a whole request.
 fn has_rate(record: &Record) -> bool {
-    record.jobs.is_empty() || record.jobs.iter().any(|job| job.rate_window_ns() > 0)
+    record.jobs.is_empty() || record.jobs.iter().any(|job| rate_window_ns(job) > 0)
 }
 
 fn transferred_bytes(record: &Record) -> u64 {

@@ -3,7 +3,7 @@
 use fathom_base::order::Order;
 use fathom_base::units;
 use fathom_stats::{Histogram, quantile};
-pub use fathom_study::figures::{Counted, Figures, per_second};
+pub use fathom_study::figures::{Counted, Figures, per_second, rate_window_ns};
 
 /// Shown for a percentile that too few operations stand behind.
 pub const NOT_ENOUGH: &str = "n/a";

@@ -1,6 +1,6 @@
 //! One job of a record in full.
 
-use crate::figures::{NotEnough, iops_text, ns_text, per_second, quantile_text};
+use crate::figures::{NotEnough, iops_text, ns_text, per_second, quantile_text, rate_window_ns};
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use crate::verification;
@@ -315,7 +315,7 @@ fn push_classes(out: &mut String, job: &JobRecord, width: usize) {
         let (count, word) = (histogram.count(), class.class.word());
         let none = || "-".to_owned();
         let per_second =
-            |count| Some(job.rate_window_ns()).filter(|ns| *ns > 0).map(|ns| per_second(count, ns));
+            |count| Some(rate_window_ns(job)).filter(|ns| *ns > 0).map(|ns| per_second(count, ns));
         let (bytes, rate) = if class.bytes == 0 {
             (none(), none())
         } else {

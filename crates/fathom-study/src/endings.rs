@@ -1,6 +1,6 @@
 //! Rules about how a record ended: with something unfinished, before its time, with too little to say anything.
 
-use crate::figures::{Counted, Figures};
+use crate::figures::{Counted, Figures, rate_window_ns};
 use crate::rules::{ended, is_quick};
 use fathom_base::units::{format_count, format_length, format_ns, format_size, format_sizes};
 use fathom_model::builtin;
@@ -53,7 +53,7 @@ fn has_done_all(done: &JobRecord, job: &Job) -> bool {
 
 /// Nothing that was counted began in the window: a rate would be of requests that were nearly done when it began.
 pub(crate) fn no_whole_request(record: &Record) -> Option<Finding> {
-    let job = record.jobs.iter().find(|job| job.rate_window_ns() < job.window_ns)?;
+    let job = record.jobs.iter().find(|job| rate_window_ns(job) < job.window_ns)?;
     let text = format!(
         "{}: no whole request ended in the {} that were measured: what ended had begun in the warm-up, and no rate can be told",
         job.name,

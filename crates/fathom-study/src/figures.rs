@@ -114,7 +114,7 @@ impl Figures {
         figures
     }
 
-    /// False when what ended took longer than the window: see [`JobRecord::rate_window_ns`].
+    /// False when what ended took longer than the window: see [`rate_window_ns`].
     #[must_use]
     pub fn has_rate(&self) -> bool {
         self.iops > 0.0 || self.latency_ns.is_empty()
@@ -141,12 +141,20 @@ impl Figures {
         (self.latency_ns, self.iops, self.bytes_per_s) = (Histogram::new(), 0.0, 0.0);
         for job in jobs {
             let operations = job.merged(counted).latency_ns;
-            let window_ns = job.rate_window_ns();
+            let window_ns = rate_window_ns(job);
             self.iops += per_second(operations.count(), window_ns);
             self.bytes_per_s += per_second(job.merged(moved).bytes, window_ns);
             self.latency_ns.merge(&operations);
         }
     }
+}
+
+/// What rates of a job are over: its window, or 0 where that holds no whole request. Each that ended in it is then longer than it
+/// is, because it began in the warm-up, and what was moved was not moved in that time.
+#[must_use]
+pub fn rate_window_ns(job: &JobRecord) -> u64 {
+    let shortest_ns = job.transfers().latency_ns.min();
+    if shortest_ns.is_some_and(|ns| ns > job.window_ns) { 0 } else { job.window_ns }
 }
 
 /// A number of things per second; zero for a window that has no length.

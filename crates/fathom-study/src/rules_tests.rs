@@ -515,6 +515,23 @@ fn a_log_that_ended_as_asked_was_not_full() {
 }
 
 #[test]
+fn a_window_without_a_whole_request_has_no_rate() {
+    let (text, _) = said("no-whole-request", |r| {
+        r.jobs[0].window_ns = 180;
+        r.jobs[0].classes.truncate(1);
+        r.jobs[0].classes[0].latency_ns = Histogram::new();
+        r.jobs[0].classes[0].latency_ns.record_n(200_000, 1);
+        let figures = Figures::of_record(r);
+        assert_eq!((figures.iops, figures.bytes_per_s), (0.0, 0.0), "no rate");
+        // One that fills the window is whole.
+        r.jobs[0].window_ns = 200_000;
+        assert!(Figures::of_record(r).has_rate());
+        r.jobs[0].window_ns = 180;
+    });
+    assert!(text.contains("no whole request ended in the 180 ns"), "{text}");
+}
+
+#[test]
 fn notes_about_the_run() {
     check("stalled", Severity::Note, |r| {
         r.jobs[0].censored = vec![CensoredOp {
@@ -549,19 +566,6 @@ fn notes_about_the_run() {
         r.jobs[0].window_ns = 3_000_000_000;
         r.jobs[0].engine.depth = 200;
     });
-    let (text, _) = said("no-whole-request", |r| {
-        r.jobs[0].window_ns = 180;
-        r.jobs[0].classes.truncate(1);
-        r.jobs[0].classes[0].latency_ns = Histogram::new();
-        r.jobs[0].classes[0].latency_ns.record_n(200_000, 1);
-        let figures = Figures::of_record(r);
-        assert_eq!((figures.iops, figures.bytes_per_s), (0.0, 0.0), "no rate");
-        // One that fills the window is whole.
-        r.jobs[0].window_ns = 200_000;
-        assert!(Figures::of_record(r).has_rate());
-        r.jobs[0].window_ns = 180;
-    });
-    assert!(text.contains("no whole request ended in the 180 ns"), "{text}");
     check("short-of-amount", Severity::Note, |r| {
         r.workload.jobs[0].amount_bytes = Some(100 << 30);
         r.workload.jobs[0].duration_ns = None;

@@ -576,10 +576,11 @@ fn made_anew() {
     run_tool("mount", [device, point]).unwrap();
     assert!(kept_in(point).join("data").exists(), "no file is touched");
     // What cannot be told has its reason, for programs too.
-    write(&own);
+    write(&point.join("another"));
     let shelf = sandbox.db().parent().unwrap().join("verify");
     let head = shelf.join(&names(&shelf)[0]).join("head.json");
-    std::fs::write(&head, "{").unwrap();
+    let bent = std::fs::read_to_string(&head).unwrap().replacen(':', ";", 1);
+    std::fs::write(&head, bent).unwrap();
     let told = sandbox.json(&["clean", p(point), "--forget"], &[6]).result();
     let why = told["unread"][0].as_str().unwrap_or_default();
     assert!(why.contains(p(&head)) && why.contains("is damaged"), "{told}");
