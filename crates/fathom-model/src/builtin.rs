@@ -12,6 +12,7 @@ use crate::payload;
 use crate::settings;
 use crate::workload::{Classic, Job, Workload};
 use fathom_base::suggest;
+use std::sync::OnceLock;
 use thiserror::Error;
 
 /// The built-in workload files, in the order of lists.
@@ -76,7 +77,15 @@ pub enum WorkloadError {
 /// Never in a tested build: a test parses every file.
 #[must_use]
 pub fn all() -> Vec<Workload> {
-    FILES.iter().filter_map(|text| Some(parse("built in", text).ok()?.workload)).collect()
+    known().to_vec()
+}
+
+/// Each file is parsed once: an experiment asks for every trial, and a recorded run for every word that could be a name.
+fn known() -> &'static [Workload] {
+    static KNOWN: OnceLock<Vec<Workload>> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        FILES.iter().filter_map(|text| Some(parse("built in", text).ok()?.workload)).collect()
+    })
 }
 
 /// The built-in workload of that name.
@@ -84,7 +93,7 @@ pub fn all() -> Vec<Workload> {
 /// # Errors
 /// [`WorkloadError::Unknown`] with the nearest known name.
 pub fn named(name: &str) -> Result<Workload, WorkloadError> {
-    let known = all();
+    let known = known();
     if let Some(found) = known.iter().find(|w| w.name == name) {
         return Ok(found.clone());
     }

@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -128,12 +129,7 @@ impl Tools {
     /// Those that are there, with their versions.
     pub fn versions(&self, stop: &StopFlag) -> Vec<ToolFound> {
         let one = |(name, path): (&&'static str, &PathBuf)| {
-            let known = KNOWN.iter().find(|(known, _, _)| known == name);
-            let args = known.map_or::<&[&str], _>(&[], |(_, _, args)| args);
-            let ended = run(path, &Call::new(name, args.iter().copied()), stop);
-            let said = ended.map(|ended| ended.stdout + "\n" + &ended.stderr).unwrap_or_default();
-            let version = said.lines().map(str::trim).find(|line| !line.is_empty());
-            let version = version.unwrap_or("version unknown").to_owned();
+            let version = known_version(name, path, stop);
             ToolFound { name, path: path.clone(), version }
         };
         self.found.iter().map(one).collect()
@@ -155,6 +151,22 @@ impl Tools {
         };
         run(&path, call, stop)
     }
+}
+
+/// What a tool says of itself. Each is asked once: an experiment has many setups, all built with the same tools.
+fn known_version(name: &'static str, path: &Path, stop: &StopFlag) -> String {
+    static SAID: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    said.entry(path.to_owned()).or_insert_with(|| version(name, path, stop)).clone()
+}
+
+fn version(name: &'static str, path: &Path, stop: &StopFlag) -> String {
+    let known = KNOWN.iter().find(|(known, _, _)| *known == name);
+    let args = known.map_or::<&[&str], _>(&[], |(_, _, args)| args);
+    let ended = run(path, &Call::new(name, args.iter().copied()), stop);
+    let said = ended.map(|ended| ended.stdout + "\n" + &ended.stderr).unwrap_or_default();
+    let version = said.lines().map(str::trim).find(|line| !line.is_empty());
+    version.unwrap_or("version unknown").to_owned()
 }
 
 fn package(name: &str) -> &'static str {
@@ -245,6 +257,7 @@ fn wait(child: &mut Child, call: &Call, stop: &StopFlag) -> Result<ExitStatus, S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn lines_can_be_typed() {
@@ -259,6 +272,20 @@ mod tests {
             error.to_string().starts_with("mkfs.none-such is missing; on Debian: apt"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_tool_is_asked_for_its_version_once() {
+        let dir = fathom_testkit::Scratch::new().unwrap();
+        let (path, asked) = (dir.join("mdadm"), dir.join("asked"));
+        let script = format!("#!/bin/sh\necho x >>{}\necho 'mdadm 4'\n", asked.display());
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let tools = Tools { found: BTreeMap::from([("mdadm", path)]) };
+        for _ in 0..3 {
+            assert_eq!(tools.versions(&StopFlag::default())[0].version, "mdadm 4");
+        }
+        assert_eq!(fs::read_to_string(asked).unwrap(), "x\n");
     }
 
     #[test]

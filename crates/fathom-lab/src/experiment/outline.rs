@@ -22,7 +22,7 @@ use fathom_study::experiment as study;
 use fathom_sys::process;
 use fathom_sys::swap;
 use fathom_sys::sysroot::SysRoot;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 mod there;
@@ -106,6 +106,8 @@ struct Survey<'a> {
     stacks: Vec<Stack>,
     /// Devices that setups are built over.
     given: Vec<ScopeDevice>,
+    /// Where these were found, each looked at once: many setups are built over the same.
+    looked_at: BTreeSet<PathBuf>,
     /// Devices that loads overwrite, and whether that was looked at.
     overwritten: Vec<String>,
     /// The test files of each cell, by its number.
@@ -128,6 +130,7 @@ impl<'a> Survey<'a> {
             setups: Vec::new(),
             stacks: Vec::new(),
             given: Vec::new(),
+            looked_at: BTreeSet::new(),
             overwritten: Vec::new(),
             files: BTreeMap::new(),
             own_now: BTreeMap::new(),
@@ -212,6 +215,9 @@ impl<'a> Survey<'a> {
     fn look_at_given(&mut self, spec: &SetupSpec) {
         let root = self.ground.root;
         for path in given(spec) {
+            if !self.looked_at.insert(path.clone()) {
+                continue;
+            }
             let Ok(stack) = fathom_inspect::resolve(root, &path) else { continue };
             let (devices, _) = fathom_knobs::scope::of_stack(root, &stack);
             self.given.extend(new_to(&self.given, devices));
