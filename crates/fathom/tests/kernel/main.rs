@@ -81,10 +81,6 @@ fn measuring() -> Vec<Trial> {
     trials.extend(engines::trials());
     trials.extend(open_loop::trials());
     trials.extend(findings::trials());
-    trials.extend(capture::trials());
-    trials.extend(capture_events::trials());
-    trials.extend(capture_instance::trials());
-    trials.extend(replay::trials());
     trials.extend(fsop::trials());
     trials.extend(limits_priority::trials());
     trials.extend(counters::trials());
@@ -115,8 +111,6 @@ fn runs() -> Vec<Trial> {
     trials.extend(verify_files::trials());
     trials.extend(trees::trials());
     trials.extend(watch_kept::trials());
-    trials.extend(classics::trials());
-    trials.extend(classics_peers::trials());
     trials.extend(import::trials());
     trials.extend(export::trials());
     trials.extend(compare::trials());
@@ -124,9 +118,8 @@ fn runs() -> Vec<Trial> {
     trials
 }
 
-/// Tests of everything else that is not judged by its speed: experiments, searches, checks, stored results, screens and pages. All
-/// that change settings of the machine are here, one after the other.
-fn others() -> Vec<Trial> {
+/// Tests of experiments and of whatever else changes settings of the machine, one after the other.
+fn experiments() -> Vec<Trial> {
     let mut trials = lab_plans::trials();
     trials.extend(lab::trials());
     trials.extend(lab_containers::trials());
@@ -138,9 +131,21 @@ fn others() -> Vec<Trial> {
     trials.extend(lab_refused::trials());
     trials.extend(lab_several::trials());
     trials.extend(lab_services::trials());
+    trials.extend(knobs::trials());
+    trials
+}
+
+/// Tests of everything else that is not judged by its speed: what is captured and replayed, the classic tools, searches, checks,
+/// stored results, screens and pages.
+fn others() -> Vec<Trial> {
+    let mut trials = capture::trials();
+    trials.extend(capture_events::trials());
+    trials.extend(capture_instance::trials());
+    trials.extend(replay::trials());
+    trials.extend(classics::trials());
+    trials.extend(classics_peers::trials());
     trials.extend(recipes::trials());
     trials.extend(searches::trials());
-    trials.extend(knobs::trials());
     trials.extend(store::trials());
     trials.extend(attach::trials());
     trials.extend(report::trials());
@@ -157,5 +162,8 @@ fn others() -> Vec<Trial> {
 }
 
 fn main() -> ExitCode {
-    fathom_testkit::run_lanes(lab_plans::alone(), vec![measuring(), runs(), others()])
+    fathom_testkit::run_lanes(
+        lab_plans::alone(),
+        vec![measuring(), runs(), experiments(), others()],
+    )
 }
