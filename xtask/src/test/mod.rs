@@ -71,9 +71,6 @@ pub struct Options {
     pub tiers: Vec<Tier>,
     /// Full counts instead of samples.
     pub soak: bool,
-    /// The shipped binary, which guests then run instead of the one with the tests: it is the one that people get, and an emulated
-    /// processor takes less time for it.
-    pub shipped: Option<PathBuf>,
 }
 
 /// The results of all tiers that ran.
@@ -95,8 +92,8 @@ pub struct Report {
 pub fn run(args: &[String]) -> Outcome {
     let flags = Flags::parse(args, &["--install"], &["--tier"])?;
     let tiers = parse_tiers(&flags.values("--tier"))?;
-    let options = Options { install: flags.has("--install"), tiers, soak: false, shipped: None };
-    let report = run_tiers(&options)?;
+    let options = Options { install: flags.has("--install"), tiers, soak: false };
+    let report = run_tiers(&options, || None)?;
     report.print();
     Ok(report.is_success())
 }
@@ -125,11 +122,15 @@ pub fn build() -> Result<(), String> {
     programs::build().map(drop)
 }
 
-/// Builds the tests and runs the tiers; failures are in the report.
+/// Builds the tests and runs the tiers; failures are in the report. What is still built by then goes on beside the tests that do
+/// not mind; `shipped` waits for it, and gives the binary that people get.
 ///
 /// # Errors
 /// When cargo cannot be run at all.
-pub fn run_tiers(options: &Options) -> Result<Report, String> {
+pub fn run_tiers(
+    options: &Options,
+    shipped: impl FnOnce() -> Option<PathBuf>,
+) -> Result<Report, String> {
     let mut report = Report::default();
     if options.install {
         let start = Instant::now();
@@ -152,9 +153,18 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
         report.failures.push(reason);
         return Ok(report);
     }
+    let (mut shipped, mut waited) = (Some(shipped), Duration::ZERO);
+    let mut wait_for_builds = || {
+        let start = Instant::now();
+        if let Some(path) = shipped.take().and_then(|wait| wait()) {
+            // It is waited for once.
+            let _ = built.shipped.set(path);
+        }
+        waited += start.elapsed();
+    };
     for tier in &options.tiers {
         let start = Instant::now();
-        let mut tally = run_programs(*tier, &built, options);
+        let mut tally = run_programs(*tier, &built, options, &mut wait_for_builds);
         if !options.soak {
             run_again(*tier, &mut tally, &built, options);
         }
@@ -163,6 +173,7 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
         }
         report.tiers.push((*tier, tally, start.elapsed()));
     }
+    report.parts.push(("waiting for the static binary".to_owned(), waited));
     if let Some(sweeper) = &built.sweeper {
         report
             .failures
@@ -189,9 +200,14 @@ fn lacks_room(dir: &Path) -> Option<String> {
     })
 }
 
-/// All programs of a tier: two at a time where they have no need of the machine for themselves, the others one after the other. In a
-/// soak, whose kills and counts take all that the machine has, nothing runs beside anything.
-fn run_programs(tier: Tier, built: &Built, options: &Options) -> Tally {
+/// All programs of a tier: two at a time where they have no need of the machine for themselves, the others one after the other, when
+/// `wait_for_builds` has returned. In a soak, whose kills and counts take all that the machine has, nothing runs beside anything.
+fn run_programs(
+    tier: Tier,
+    built: &Built,
+    options: &Options,
+    wait_for_builds: &mut dyn FnMut(),
+) -> Tally {
     let all = built.programs.iter().filter(|program| program.tier == tier);
     let run = |programs: &[&Program], how: How| {
         let mut tally = Tally::default();
@@ -203,19 +219,30 @@ fn run_programs(tier: Tier, built: &Built, options: &Options) -> Tally {
         Tier::Kernel | Tier::Guest => program.crate_name == LARGEST,
     };
     let (alone, others): (Vec<&Program>, Vec<&Program>) = all.partition(is_alone);
-    if tier == Tier::Kernel && !options.soak && process::can_have_own_locks() {
+    if options.soak || tier == Tier::Kernel && !process::can_have_own_locks() {
+        wait_for_builds();
+        let mut tally = run(&alone, How::Plain);
+        tally.add(run(&others, How::Plain));
+        return tally;
+    }
+    let every_second = |odd: usize| others.iter().copied().skip(odd).step_by(2).collect::<Vec<_>>();
+    let in_pairs = || {
+        let (some, rest) = (every_second(0), every_second(1));
+        side_by_side(|| run(&some, How::Plain), || run(&rest, How::Plain))
+    };
+    if tier == Tier::Pure {
+        let mut tally = in_pairs();
+        wait_for_builds();
+        tally.add(run(&alone, How::Plain));
+        return tally;
+    }
+    wait_for_builds();
+    if tier == Tier::Kernel {
         return side_by_side(|| run(&alone, How::Plain), || run(&others, How::OwnLocks));
     }
-    // Of guests, the largest program runs as many at a time as there are processors.
+    // The largest program runs as many guests at a time as there are processors.
     let mut tally = run(&alone, How::Plain);
-    if tier != Tier::Kernel && !options.soak {
-        let every_second =
-            |odd: usize| others.iter().copied().skip(odd).step_by(2).collect::<Vec<_>>();
-        let (some, rest) = (every_second(0), every_second(1));
-        tally.add(side_by_side(|| run(&some, How::Plain), || run(&rest, How::Plain)));
-    } else {
-        tally.add(run(&others, How::Plain));
-    }
+    tally.add(in_pairs());
     tally
 }
 
@@ -277,7 +304,7 @@ fn run_program(
     };
     command.args(args);
     command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
-    if let Some(fathom) = fathom_for(program.tier, built, options) {
+    if let Some(fathom) = fathom_for(program.tier, built) {
         command.env("FATHOM_BIN", fathom);
     }
     if packages::python_path().is_dir() {
@@ -293,10 +320,11 @@ fn run_program(
     }
 }
 
-/// The binary that tests of a tier run.
-fn fathom_for<'b>(tier: Tier, built: &'b Built, options: &'b Options) -> Option<&'b Path> {
-    let shipped = options.shipped.as_deref().filter(|_| tier == Tier::Guest);
-    shipped.or(built.fathom.as_deref())
+/// The binary that tests of a tier run. Guests run the shipped one where it was built: it is the one that people get, and an emulated
+/// processor takes less time for it.
+fn fathom_for(tier: Tier, built: &Built) -> Option<&Path> {
+    let shipped = built.shipped.get().filter(|_| tier == Tier::Guest);
+    shipped.or(built.fathom.as_ref()).map(PathBuf::as_path)
 }
 
 /// Lists what dead tests left behind and removes it.
@@ -441,8 +469,7 @@ esac
         let (crate_name, target) = ("fathom-guard".to_owned(), "kernel".to_owned());
         let program =
             Program { tier: Tier::Kernel, crate_name, target, path, directory: directory.clone() };
-        let options =
-            Options { install: false, tiers: vec![Tier::Kernel], soak: false, shipped: None };
+        let options = Options { install: false, tiers: vec![Tier::Kernel], soak: false };
         let built = Built { programs: vec![program.clone()], ..Built::default() };
         let mut tally = run_program(&program, &built, &options, How::Plain, &[]);
         assert_eq!((tally.passed, tally.failed), (8, 2));
@@ -460,16 +487,51 @@ esac
 
     #[test]
     fn guests_run_what_is_shipped_where_that_was_built() {
-        let built = Built { fathom: Some(PathBuf::from("debug")), ..Built::default() };
-        let shipped = Some(PathBuf::from("dist"));
-        let with = Options { install: false, tiers: all_tiers(), soak: false, shipped };
-        let without = Options { shipped: None, ..with.clone() };
-        let of = |options: &Options| {
-            Tier::ALL.map(|tier| fathom_for(tier, &built, options).map(Path::to_path_buf))
-        };
+        let without = Built { fathom: Some(PathBuf::from("debug")), ..Built::default() };
+        let with = Built { fathom: without.fathom.clone(), ..Built::default() };
+        with.shipped.set(PathBuf::from("dist")).unwrap();
+        let of =
+            |built: &Built| Tier::ALL.map(|tier| fathom_for(tier, built).map(Path::to_path_buf));
         let names = |names: [&str; 3]| names.map(|name| Some(PathBuf::from(name)));
         assert_eq!(of(&with), names(["debug", "debug", "dist"]));
         assert_eq!(of(&without), names(["debug", "debug", "debug"]));
+    }
+
+    /// Pure tests run while the shipped binary is built, but for those that need a processor in time; no test of a kernel does.
+    #[test]
+    fn what_is_built_is_waited_for_where_time_matters() {
+        let directory = std::env::temp_dir().join(format!("fathom-beside-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let told = directory.join("told");
+        let program = |tier: Tier, crate_name: &str| {
+            let path = directory.join(format!("{crate_name}-{}", tier.name()));
+            let script = format!("#!/bin/sh\necho ${{0##*/}} >>{}\n", told.display());
+            fs::write(&path, script).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            let (crate_name, target) = (crate_name.to_owned(), tier.name().to_owned());
+            Program { tier, crate_name, target, path, directory: directory.clone() }
+        };
+        let programs = vec![
+            program(Tier::Pure, TIMED[0]),
+            program(Tier::Pure, "fathom-html"),
+            program(Tier::Kernel, LARGEST),
+        ];
+        let built = Built { programs, ..Built::default() };
+        let options = Options { install: false, tiers: all_tiers(), soak: false };
+        let mut orders = Vec::new();
+        for tier in [Tier::Pure, Tier::Kernel] {
+            let mut wait = || {
+                fs::write(&told, fs::read_to_string(&told).unwrap_or_default() + "built\n").unwrap()
+            };
+            run_programs(tier, &built, &options, &mut wait);
+            orders.push(fs::read_to_string(&told).unwrap());
+            fs::remove_file(&told).unwrap();
+        }
+        fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(
+            orders,
+            ["fathom-html-pure\nbuilt\nfathom-load-pure\n", "built\nfathom-kernel\n"]
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// One built test program.
@@ -47,6 +48,8 @@ pub struct Built {
     pub fathom: Option<PathBuf>,
     /// The program that lists and removes what dead tests left behind.
     pub sweeper: Option<PathBuf>,
+    /// The binary that people get, once it is built and where it is.
+    pub shipped: OnceLock<PathBuf>,
 }
 
 /// Builds all tests and the binaries that they run; none when something does not compile.
