@@ -19,9 +19,14 @@ impl Passing {
         let mut new =
             Self { path: String::new(), files: Vec::new(), dir: scratch.path().to_owned() };
         let file = new.file(size_bytes);
-        let done = tool("losetup").args(["--find", "--show"]).arg(file).output().unwrap();
-        String::from_utf8_lossy(&done.stdout).trim().clone_into(&mut new.path);
-        assert!(new.path.starts_with("/dev/loop"), "{done:?}");
+        // Whoever else asks for a loop device gets a free one of the lowest number, and must not get this one when it is taken away.
+        let is_free = |number: &u32| {
+            !Path::new(&format!("/sys/block/loop{number}/loop/backing_file")).exists()
+        };
+        let number = (900..).find(is_free).unwrap();
+        new.path = format!("/dev/loop{number}");
+        let done = tool("losetup").arg(&new.path).arg(file).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
         new
     }
 
