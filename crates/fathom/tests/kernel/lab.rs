@@ -288,6 +288,12 @@ fn queue(device: &LoopDevice, name: &str) -> PathBuf {
     Path::new("/sys/block").join(device.name()).join("queue").join(name)
 }
 
+/// How many reads a device has had.
+fn reads(device: &str) -> u64 {
+    let counters = fs::read_to_string(format!("/sys/block/{device}/stat")).unwrap();
+    counters.split_whitespace().next().unwrap().parse().unwrap()
+}
+
 /// A thread sets the read-ahead while a cell is measured that is known by a setting, to one value after the other.
 fn meddled(
     sandbox: &Sandbox,
@@ -300,7 +306,7 @@ fn meddled(
     let over = Arc::new(AtomicBool::new(false));
     let meddler = thread::spawn({
         let (over, mark) = (over.clone(), queue(fs.device(), name));
-        let ahead = queue(fs.device(), "read_ahead_kb");
+        let (ahead, device) = (queue(fs.device(), "read_ahead_kb"), fs.device().name());
         move || {
             for theirs in theirs {
                 // Only what the experiment has set: not what it puts back at the end.
@@ -310,8 +316,14 @@ fn meddled(
                     }
                     thread::sleep(Duration::from_millis(2));
                 }
-                // It is read back first: that takes a while where others take the processors.
-                thread::sleep(Duration::from_millis(300));
+                // It is read back before anything is measured, which may take a while where others take the processors.
+                let before = reads(&device);
+                while reads(&device) < before + 10 {
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    thread::sleep(Duration::from_millis(2));
+                }
                 fs::write(&ahead, theirs).unwrap();
             }
         }
