@@ -126,9 +126,7 @@ pub fn find(root: &SysRoot, path: &Path, at: Option<&FileAt>, is_same_boot: bool
 #[must_use]
 pub fn is_on_another_device(path: &Path, at: &FileAt) -> bool {
     dirfd::facts_at(path).is_ok_and(|facts| match at.inode {
-        Some(inode) => {
-            inode == facts.inode && at.born_ns.is_some() && at.born_ns == facts.born_ns
-        }
+        Some(inode) => inode == facts.inode && at.born_ns.is_some() && at.born_ns == facts.born_ns,
         None => true,
     })
 }

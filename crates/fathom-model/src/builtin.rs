@@ -15,25 +15,25 @@ use fathom_base::suggest;
 use std::sync::OnceLock;
 use thiserror::Error;
 
-/// The built-in workload files, in the order of lists.
-const FILES: &[&str] = &[
-    include_str!("../workloads/randomio.toml"),
-    include_str!("../workloads/seeker.toml"),
-    include_str!("../workloads/randread.toml"),
-    include_str!("../workloads/randwrite.toml"),
-    include_str!("../workloads/seqread.toml"),
-    include_str!("../workloads/seqwrite.toml"),
-    include_str!("../workloads/commit.toml"),
-    include_str!("../workloads/oltp.toml"),
-    include_str!("../workloads/replication.toml"),
-    include_str!("../workloads/randomio-exact.toml"),
-    include_str!("../workloads/iozone.toml"),
-    include_str!("../workloads/sysbench-fileio.toml"),
-    include_str!("../workloads/tiobench.toml"),
-    include_str!("../workloads/bonnie.toml"),
-    include_str!("../workloads/hdparm.toml"),
-    include_str!("../workloads/dd.toml"),
-    include_str!("../workloads/sdd.toml"),
+/// The built-in workloads by name, with their files, in the order of lists.
+const FILES: [(&str, &str); 17] = [
+    ("randomio", include_str!("../workloads/randomio.toml")),
+    ("seeker", include_str!("../workloads/seeker.toml")),
+    ("randread", include_str!("../workloads/randread.toml")),
+    ("randwrite", include_str!("../workloads/randwrite.toml")),
+    ("seqread", include_str!("../workloads/seqread.toml")),
+    ("seqwrite", include_str!("../workloads/seqwrite.toml")),
+    ("commit", include_str!("../workloads/commit.toml")),
+    ("oltp", include_str!("../workloads/oltp.toml")),
+    ("replication", include_str!("../workloads/replication.toml")),
+    ("randomio-exact", include_str!("../workloads/randomio-exact.toml")),
+    ("iozone", include_str!("../workloads/iozone.toml")),
+    ("sysbench-fileio", include_str!("../workloads/sysbench-fileio.toml")),
+    ("tiobench", include_str!("../workloads/tiobench.toml")),
+    ("bonnie", include_str!("../workloads/bonnie.toml")),
+    ("hdparm", include_str!("../workloads/hdparm.toml")),
+    ("dd", include_str!("../workloads/dd.toml")),
+    ("sdd", include_str!("../workloads/sdd.toml")),
 ];
 
 /// A workload that could not be made.
@@ -77,15 +77,15 @@ pub enum WorkloadError {
 /// Never in a tested build: a test parses every file.
 #[must_use]
 pub fn all() -> Vec<Workload> {
-    known().to_vec()
+    (0..FILES.len()).filter_map(known).cloned().collect()
 }
 
-/// Each file is parsed once: an experiment asks for every trial, and a recorded run for every word that could be a name.
-fn known() -> &'static [Workload] {
-    static KNOWN: OnceLock<Vec<Workload>> = OnceLock::new();
-    KNOWN.get_or_init(|| {
-        FILES.iter().filter_map(|text| Some(parse("built in", text).ok()?.workload)).collect()
-    })
+/// Each file is parsed once, and only when it is asked for: an experiment asks for every trial, and a single run for one.
+fn known(index: usize) -> Option<&'static Workload> {
+    static KNOWN: [OnceLock<Option<Workload>>; FILES.len()] =
+        [const { OnceLock::new() }; FILES.len()];
+    let parsed = || Some(parse("built in", FILES[index].1).ok()?.workload);
+    KNOWN[index].get_or_init(parsed).as_ref()
 }
 
 /// The built-in workload of that name.
@@ -93,11 +93,10 @@ fn known() -> &'static [Workload] {
 /// # Errors
 /// [`WorkloadError::Unknown`] with the nearest known name.
 pub fn named(name: &str) -> Result<Workload, WorkloadError> {
-    let known = known();
-    if let Some(found) = known.iter().find(|w| w.name == name) {
+    let names = || FILES.iter().map(|(name, _)| *name);
+    if let Some(found) = names().position(|known| known == name).and_then(known) {
         return Ok(found.clone());
     }
-    let names = || known.iter().map(|w| w.name.as_str());
     Err(WorkloadError::Unknown {
         name: name.to_owned(),
         hint: suggest::hint(name, names()),
@@ -330,8 +329,9 @@ mod tests {
     #[test]
     fn every_built_in_file_is_valid_and_runs_as_it_is() {
         assert_eq!(all().len(), FILES.len());
-        for text in FILES {
+        for (name, text) in FILES {
             let workload = parse("built in", text).expect("parses").workload;
+            assert_eq!(workload.name, name);
             workload.check().expect("no contradiction");
             assert!(
                 !workload.title.is_empty() && !workload.description.is_empty(),

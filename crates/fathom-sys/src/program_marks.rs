@@ -149,16 +149,19 @@ fn owned(root: &SysRoot) -> Vec<(String, Owner)> {
     found
 }
 
-/// Ends that, and says what it was. What waits for a device in the kernel may be left all the same.
-pub fn end_those_of_the_dead(root: &SysRoot) -> Vec<Left> {
+/// Ends that, and says what it was, and what is left all the same: it waits for a device in the kernel.
+pub fn end_those_of_the_dead(root: &SysRoot) -> (Vec<Left>, Vec<Left>) {
     let mut left = left_by_the_dead(root);
+    if left.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
     for one in &mut left {
         let _ = child::end_left_behind(root, 0, &one.mark);
         let still = child::carriers(root, &one.mark);
         one.programs.retain(|(_, pid)| !still.contains(pid));
     }
     left.retain(|one| !one.programs.is_empty());
-    left
+    (left, left_by_the_dead(root))
 }
 
 #[cfg(test)]
@@ -218,7 +221,7 @@ mod tests {
             programs.any(|(_, pid)| *pid == of_dead.pid)
         };
         assert!(has_it(&left_by_the_dead(&root)));
-        assert!(has_it(&end_those_of_the_dead(&root)));
+        assert!(has_it(&end_those_of_the_dead(&root).0));
         assert!(of_dead.has_ended() && !of_own.has_ended());
         of_own.end();
         of_dead.end();
@@ -245,7 +248,7 @@ mod tests {
                 .map(|left| (left.owner, left.programs.clone(), left.to_string()))
         };
         let (owner, programs, text) =
-            told(end_those_of_the_dead(&root)).expect("something is left");
+            told(end_those_of_the_dead(&root).0).expect("something is left");
         assert_eq!(
             (owner, programs),
             (std::process::id(), vec![("sleep".to_owned(), of_dead.pid)])

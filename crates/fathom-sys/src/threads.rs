@@ -89,6 +89,19 @@ pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect())
 }
 
+/// Does two things at once, `other` in a thread of its own; one after the other where there can be none.
+pub fn beside<A: Send, B>(other: &(impl Fn() -> A + Sync), here: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, other);
+        let here = here();
+        match thread.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(there)) => (there, here),
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(_) => (other(), here),
+        }
+    })
+}
+
 /// The table of open files of one thread. When it is dropped, at the end of the thread, all in it but the standard streams
 /// are closed: a thread may live on for a moment after others have heard that it ended, and nothing is held by it then.
 #[derive(Debug)]

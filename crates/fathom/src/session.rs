@@ -227,20 +227,28 @@ pub fn measure_as(
     let root = SysRoot::live();
     check_file_limit(threads::file_limit()).map_err(|text| fail(output, &text, Exit::Missing))?;
     let path = store_path(common).map_err(|e| fail(output, &e, Exit::Internal))?;
-    let mut store =
-        Store::open(&path, clock::unix_ns()).map_err(|e| fail(output, &e, Exit::Internal))?;
-    let _lock = MeasuringLock::acquire(&root).map_err(|e| fail(output, &e, Exit::of_lock(&e)))?;
     let state_dir = path.parent().unwrap_or(Path::new(".")).to_owned();
-    clean_leftovers(&root, &state_dir, output);
+    // What takes long until the first request goes two at a time: the store's schema is read, all processes are looked through.
+    let open = || Store::open(&path, clock::unix_ns());
+    let (store, left) = threads::beside(&open, || program_marks::left_by_the_dead(&root));
+    let mut store = store.map_err(|e| fail(output, &e, Exit::Internal))?;
+    let _lock = MeasuringLock::acquire(&root).map_err(|e| fail(output, &e, Exit::of_lock(&e)))?;
+    if !left.is_empty() {
+        end_programs_of_the_dead(&root, output);
+    }
+    clean_but_programs(&root, &state_dir, output);
 
     let host = fathom_inspect::host_facts(&root);
     let seed = common.seed.unwrap_or_else(system_seed);
-    // Before anything is measured: a store that cannot be written shows here.
-    let (head, begun) = begin(&root, &mut store, purpose, start, (&host, seed))
-        .map_err(|(text, exit)| fail(output, &text, exit))?;
+    let around = || {
+        let store_stack = fathom_inspect::resolve(&root, &path).ok();
+        fathom_inspect::surroundings(&root, store_stack, clock::unix_ns() / 1_000_000_000)
+    };
+    // Before anything is measured: a store that cannot be written shows here. It waits for its disk.
+    let (around, begun) =
+        threads::beside(&around, || begin(&root, &mut store, purpose, start, (&host, seed)));
+    let (head, begun) = begun.map_err(|(text, exit)| fail(output, &text, exit))?;
     let run_id = head.id.clone();
-    let store_stack = fathom_inspect::resolve(&root, &path).ok();
-    let now_unix_s = clock::unix_ns() / 1_000_000_000;
     let mut progress = Progress::new(
         output,
         stop,
@@ -264,7 +272,7 @@ pub fn measure_as(
         known: Vec::new(),
         consent: Consent::new(purpose.destroy.clone()),
         protected: Protected { store_path: path.clone() },
-        around: fathom_inspect::surroundings(&root, store_stack, now_unix_s),
+        around,
         // Waits for what is left of the calibration: after all else that takes time.
         clock: FastClock::calibrated(calibration, host.clock_source.as_deref()),
         host,
@@ -544,10 +552,10 @@ pub fn restore_left_behind(
 
 /// Ends what commands of killed watches and captures have started, and says what that was, and what still runs.
 pub fn end_programs_of_the_dead(root: &SysRoot, output: Output) -> (Vec<String>, Vec<String>) {
-    let ended = program_marks::end_those_of_the_dead(root).into_iter();
-    let ended: Vec<String> = ended.map(|left| format!("ended: {left}")).collect();
+    let (ended, still) = program_marks::end_those_of_the_dead(root);
+    let ended: Vec<String> = ended.iter().map(|left| format!("ended: {left}")).collect();
     // One that waits for a device in the kernel ends later, or never.
-    let still = program_marks::left_by_the_dead(root).into_iter().map(|left| {
+    let still = still.iter().map(|left| {
         format!("still runs: {left}; it ends when what it waits for answers, then: fathom restore")
     });
     let still: Vec<String> = still.collect();
@@ -581,6 +589,10 @@ pub fn utc_offset_s() -> i64 {
 /// Removes what killed runs left behind, and puts back what they left changed; the caller holds the measuring lock.
 pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
     end_programs_of_the_dead(root, output);
+    clean_but_programs(root, state_dir, output);
+}
+
+fn clean_but_programs(root: &SysRoot, state_dir: &Path, output: Output) {
     remove_traces_of_the_dead(root, output);
     tell_of_the_gone(root, state_dir, output);
     let restored = restore_left_behind(root, state_dir, false, output).changes;
