@@ -52,6 +52,8 @@ pub struct Merged<R> {
     /// Records that are missing, and whether some are since it was last asked.
     lost: u64,
     has_gap: bool,
+    /// When they were lost, unless somebody has asked.
+    hole: Option<(u64, u64)>,
 }
 
 /// One file.
@@ -89,6 +91,7 @@ impl<R: Read> Merged<R> {
             cut_off: false,
             lost: 0,
             has_gap: false,
+            hole: None,
         };
         for number in 0..merged.files.len() {
             merged.refill(number)?;
@@ -129,6 +132,11 @@ impl<R: Read> Merged<R> {
     /// True once after each place where records are missing.
     pub fn take_gap(&mut self) -> bool {
         std::mem::take(&mut self.has_gap)
+    }
+
+    /// Once before the events among which records of a processor are missing: from when to when that was.
+    pub fn take_hole(&mut self) -> Option<(u64, u64)> {
+        self.hole.take()
     }
 
     fn refill(&mut self, number: usize) -> Result<(), TraceError> {
@@ -252,6 +260,10 @@ impl<R: Read> Iterator for Merged<R> {
             self.has_gap |= raw.lost > 0;
             if let Err(error) = self.refill(number) {
                 return Some(Err(error));
+            }
+            if let Some(next) = self.files[number].next.as_ref().filter(|next| next.lost > 0) {
+                let (from_ns, to_ns) = self.hole.unwrap_or((raw.time_ns, next.time_ns));
+                self.hole = Some((from_ns.min(raw.time_ns), to_ns.max(next.time_ns)));
             }
             if let Some(event) = self.event(&raw) {
                 return Some(Ok(event));

@@ -38,6 +38,8 @@ pub struct Done {
     pub sectors: u32,
     /// It ended with an error.
     pub has_failed: bool,
+    /// Events were lost while it waited, so that the end may be that of another one at its place: how long it took is not known.
+    pub spans_hole: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +86,28 @@ struct Table {
     gap_ns: u64,
     /// Of those that arrive, where ends may be missing.
     doubts: Doubts,
+    holes: Holes,
+}
+
+/// When events were lost.
+#[derive(Debug, Default, Clone, Copy)]
+struct Holes {
+    /// What began before that has waited through one.
+    before_ns: u64,
+    /// The last one.
+    last_ns: (u64, u64),
+}
+
+impl Holes {
+    fn add(&mut self, from_ns: u64, to_ns: u64) {
+        self.before_ns = self.before_ns.max(self.last_ns.1);
+        self.last_ns = (from_ns, to_ns);
+    }
+
+    fn has(&self, start_ns: u64, end_ns: u64) -> bool {
+        let (from_ns, to_ns) = self.last_ns;
+        start_ns < self.before_ns || start_ns < to_ns && end_ns > from_ns
+    }
 }
 
 /// What is in flight at once on the largest devices is far below; more are left over from lost ends.
@@ -186,6 +210,7 @@ impl Table {
             has_issues: false,
             gap_ns: 0,
             doubts,
+            holes: Holes::default(),
         }
     }
 
@@ -281,9 +306,12 @@ impl Table {
             }
             let (class, took_ns) =
                 (event.class as usize, event.time_ns.saturating_sub(waiting.start_ns));
-            self.known[class] += 1;
-            self.took_ns[class] = self.took_ns[class].saturating_add(took_ns);
-            self.longest_ns[class] = self.longest_ns[class].max(took_ns);
+            let spans_hole = self.holes.has(waiting.start_ns, event.time_ns);
+            if !spans_hole {
+                self.known[class] += 1;
+                self.took_ns[class] = self.took_ns[class].saturating_add(took_ns);
+                self.longest_ns[class] = self.longest_ns[class].max(took_ns);
+            }
             done.push(Done {
                 level: self.level,
                 class: event.class,
@@ -294,6 +322,7 @@ impl Table {
                 sector,
                 sectors: waiting.sectors,
                 has_failed: event.error != 0,
+                spans_hole,
             });
             self.count_end(event);
         }
@@ -365,6 +394,7 @@ impl Table {
 
     fn leave_before(&mut self, time_ns: u64) {
         self.gap_ns = time_ns;
+        self.holes.before_ns = self.holes.before_ns.max(time_ns);
         let waiting = self.waiting.iter().filter(|(_, waiting)| waiting.left_ns.is_none());
         let keys: Vec<_> = waiting.map(|(key, _)| *key).collect();
         keys.iter().for_each(|key| self.leave(key, time_ns));
@@ -662,6 +692,12 @@ impl Flight {
     pub fn leave_before(&mut self, time_ns: u64) {
         self.arrived.leave_before(time_ns);
         self.issued.leave_before(time_ns);
+    }
+
+    /// Events were lost between these moments, and some from there may be there all the same: what waited then took nobody knows how long.
+    pub fn hole(&mut self, from_ns: u64, to_ns: u64) {
+        self.arrived.holes.add(from_ns, to_ns);
+        self.issued.holes.add(from_ns, to_ns);
     }
 
     /// How many requests may have been in flight for longer, or less long, than they count, and by how much together.

@@ -214,9 +214,19 @@ impl Source {
         reader.lost() > 0 || reader.is_cut_off() || !reader.came_online().is_empty()
     }
 
-    /// True once after each place where events were lost, as far as the trace says where.
-    pub fn take_gap(&mut self) -> bool {
-        std::mem::take(&mut self.is_behind_gap)
+    /// Tells where events were lost, as far as the trace says where; before each event that is studied, with its time.
+    pub fn tell_losses(&mut self, study: &mut Study, time_ns: u64) {
+        let hole = match &mut self.form {
+            Form::Own(reader) => reader.take_hole(),
+            Form::Blktrace(merged) => merged.take_hole(),
+            Form::Text(_) => None,
+        };
+        if let Some((from_ns, to_ns)) = hole {
+            study.hole(from_ns, to_ns);
+        }
+        if std::mem::take(&mut self.is_behind_gap) {
+            study.gap(time_ns);
+        }
     }
 
     fn read_gap(&mut self) -> bool {
@@ -244,9 +254,7 @@ impl Source {
         }
         let mut count = 0u64;
         while let Some(event) = self.next_event()? {
-            if self.take_gap() {
-                study.gap(event.time_ns);
-            }
+            self.tell_losses(&mut study, event.time_ns);
             study.event(&event, self.names());
             count += 1;
             if count.is_multiple_of(1 << 16) && !goes_on() {
@@ -555,6 +563,57 @@ mod tests {
         // A capture counts what it has lost. Where that is nothing, what does not end is in flight.
         let whole = seen("whole", 0);
         assert_eq!((whole.depth_quantile(0.5), whole.faults.abandoned), (501, 0));
+    }
+
+    /// A hole of three seconds, which the trace tells with the round in which it lies or at its end: what ends behind it at the place of
+    /// a request from before it may be another one.
+    #[test]
+    fn what_waited_through_a_hole_has_no_latency() {
+        let place = tempfile::tempdir().expect("a directory");
+        let names = Names::default();
+        for is_inside in [true, false] {
+            let path = place.path().join("x.trace");
+            let mut writer =
+                Writer::new(File::create(&path).expect("made"), &Head::default()).expect("begun");
+            for number in 0..3000u64 {
+                let hole_ns = if number < 1500 { 0 } else { 3_000_000_000 };
+                let start_ns = number * 100_000 + hole_ns;
+                let is_last = number == 1499;
+                for (action, ns) in
+                    [(Action::Queue, 0), (Action::Issue, 10), (Action::Complete, 50_000)]
+                {
+                    let ns = start_ns
+                        + ns
+                        + if is_last && action == Action::Complete { 3_000_000_000 } else { 0 };
+                    let event = Event { sector: number % 8 * 8, ..Event::new(action, ns) };
+                    let event = Event { class: Class::Read, sectors: 8, ..event };
+                    if is_last && action == Action::Complete && !is_inside {
+                        writer.lost(100);
+                        writer.flush_round(&names).expect("written");
+                    }
+                    writer.push(&event, &names).expect("written");
+                }
+                if number == 1600 && is_inside {
+                    writer.lost(100);
+                }
+                if number % 700 == 699 {
+                    writer.flush_round(&names).expect("written");
+                }
+            }
+            writer.finish(&names).expect("finished");
+            let mut source = Source::open(&path).expect("a trace");
+            let found = source.characterise(&|| true).expect("readable");
+            assert_eq!((found.requests(), found.faults.lost), (3000, 100));
+            let read = found.class("read").expect("reads");
+            for times in [&read.total_ns, &read.service_ns] {
+                assert!(
+                    times.max().is_some_and(|ns| ns < 60_000),
+                    "{is_inside}: {:?}",
+                    times.max()
+                );
+                assert_eq!(times.count(), 2999, "{is_inside}");
+            }
+        }
     }
 
     /// Kernels lose a few ends, and it shows a good while later how many: each of their requests counts for as long as the others took.

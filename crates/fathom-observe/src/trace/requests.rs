@@ -184,9 +184,7 @@ pub fn reference(
         if seen.is_multiple_of(LOOK) && !goes_on() {
             break;
         }
-        if source.take_gap() {
-            study.gap(event.time_ns);
-        }
+        source.tell_losses(&mut study, event.time_ns);
         if requests.is_again(&event) {
             continue;
         }
@@ -272,6 +270,7 @@ impl Replayed {
             sector: issued.offset_bytes / SECTOR_BYTES,
             sectors: issued.size_bytes / SECTOR_BYTES as u32,
             has_failed,
+            spans_hole: false,
         });
     }
 

@@ -49,6 +49,21 @@ impl Merge {
         self.count
     }
 
+    /// When events of a round up to that time may have been lost: a ring that was full has none until it was read. The longest pause of
+    /// each, and all between these; one may last to the end.
+    pub(super) fn hole(&self, until_ns: u64) -> Option<(u64, u64)> {
+        let waiting = |ring: &Ring| ring.gone.min(ring.events.len());
+        let rings = || self.rings.iter().map(|ring| &ring.events[waiting(ring)..]);
+        let last_ns = rings().flatten().map(|event| event.time_ns).max()?;
+        let end_ns = if until_ns == u64::MAX { last_ns } else { last_ns.max(until_ns) };
+        let pause = |events: &[Event]| {
+            let next = events.iter().skip(1).map(|event| event.time_ns).chain([end_ns]);
+            let pauses = events.iter().map(|event| event.time_ns).zip(next);
+            pauses.max_by_key(|(from_ns, to_ns)| to_ns.saturating_sub(*from_ns))
+        };
+        rings().filter_map(pause).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
     /// Those up to a time can be handed out, when all that could were.
     pub(super) fn begin(&mut self, until_ns: u64) {
         (self.until_ns, self.now) = (until_ns, None);

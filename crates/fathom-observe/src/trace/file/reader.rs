@@ -35,6 +35,8 @@ pub struct Reader<R> {
     is_lossy: bool,
     /// So they were of one before it, which nobody has asked about yet.
     has_gap: bool,
+    /// When events were lost of the round that is being read, unless somebody has asked.
+    hole: Option<(u64, u64)>,
     came_online: Vec<u32>,
     ended_ns: Option<u64>,
     has_more: bool,
@@ -93,6 +95,7 @@ impl<R: Read> Reader<R> {
             lost: 0,
             is_lossy: false,
             has_gap: false,
+            hole: None,
             came_online: Vec::new(),
             ended_ns: None,
             has_more: false,
@@ -128,6 +131,11 @@ impl<R: Read> Reader<R> {
     /// True once after each block of which events were lost: what was in flight then may have ended.
     pub fn take_gap(&mut self) -> bool {
         std::mem::take(&mut self.has_gap)
+    }
+
+    /// Once before the events of each round of which some were lost: from when to when that may have been.
+    pub fn take_hole(&mut self) -> Option<(u64, u64)> {
+        self.hole.take()
     }
 
     /// True when something stands behind its end.
@@ -179,6 +187,7 @@ impl<R: Read> Reader<R> {
             KIND_ROUND => {
                 self.count_lost(first);
                 self.own_ns = Bytes(&self.payload).short(8).unwrap_or(u64::MAX);
+                self.hole = self.merge.hole(second).filter(|_| first > 0).or(self.hole);
                 self.merge.begin(second);
             }
             KIND_NAMES if self.learn_names(count).is_none() => return damaged("names are cut off"),
@@ -196,7 +205,7 @@ impl<R: Read> Reader<R> {
 
     /// So many were lost in a block or a round.
     fn count_lost(&mut self, lost: u64) {
-        self.lost += lost;
+        self.lost = self.lost.saturating_add(lost);
         self.has_gap |= self.is_lossy;
         self.is_lossy = lost > 0;
     }

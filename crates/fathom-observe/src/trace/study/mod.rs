@@ -98,11 +98,13 @@ impl Study {
         }
         self.flight.step(&event, &mut self.done);
         for done in self.done.drain(..) {
-            self.classes.ended(&done);
+            if !done.spans_hole {
+                self.classes.ended(&done);
+            }
             if done.level == Level::Arrived {
                 self.asked_ns = self.asked_ns.map(|(first_ns, _)| (first_ns, time_ns));
                 self.record.errors += u64::from(done.has_failed);
-                if matches!(done.class, Class::Read | Class::Write) {
+                if matches!(done.class, Class::Read | Class::Write) && !done.spans_hole {
                     self.times.ended(&done);
                 }
             }
@@ -146,12 +148,21 @@ impl Study {
     }
 
     /// Events before that moment were lost, ends among them: whatever was in flight counts as ended unless its end comes, since those
-    /// whose ends were lost would stay in flight and hide how many really are.
+    /// whose ends were lost would stay in flight and hide how many really are. What began before it has no latency: the end at its place
+    /// may be that of another one.
     pub fn gap(&mut self, time_ns: u64) {
         self.flight.had_losses();
         self.flight.leave_before(time_ns);
         if let Some(second) = &mut self.of_driver {
             second.gap(time_ns);
+        }
+    }
+
+    /// Events that come now were lost between these moments: see [`Flight::hole`].
+    pub fn hole(&mut self, from_ns: u64, to_ns: u64) {
+        self.flight.hole(from_ns, to_ns);
+        if let Some(second) = &mut self.of_driver {
+            second.hole(from_ns, to_ns);
         }
     }
 
