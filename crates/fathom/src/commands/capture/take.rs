@@ -384,7 +384,10 @@ fn characterise(
     let record = source.characterise(&told);
     drop(reading);
     let mut record = record.map_err(failed)?;
-    record.window_ns = record.window_ns.max(over.window_ns);
+    // Where it could not be written to its end, what is in the file is of the time up to there.
+    if over.broken.is_none() {
+        record.window_ns = record.window_ns.max(over.window_ns);
+    }
     record.source = "kernel".to_owned();
     record.file = Some(wish.file.display().to_string());
     record.reader_cpu_ns = Some(over.cpu_ns);
