@@ -13,6 +13,9 @@ const ONE_STREAM: f64 = 0.9;
 const SEQUENTIAL: f64 = 0.6;
 const RANDOM: f64 = 0.25;
 
+/// No read through the page cache is smaller.
+const PAGE_BYTES: f64 = 4096.0;
+
 /// Advice with its reasons, as notes: it changes no verdict.
 #[must_use]
 pub fn advice(capture: &CaptureRecord) -> Vec<Finding> {
@@ -113,18 +116,19 @@ fn depth(capture: &CaptureRecord) -> Option<Finding> {
 fn read_ahead(capture: &CaptureRecord) -> Option<Finding> {
     let read = capture.class("read").filter(|read| read.count >= FEW)?;
     let follow = share(read.follow, read.count);
-    let ahead = share(read.ahead, read.count);
     if follow <= RANDOM {
+        let random = format!("reads are {:.0} % random", 100.0 * (1.0 - follow));
+        // That a read is marked as one ahead says nothing: newer kernels mark all that go through the page cache.
+        let is_marked = share(read.ahead, read.count) > 0.1;
+        if !is_marked || read.size_mean < 1.5 * PAGE_BYTES {
+            let text = format!("{random}: read-ahead hardly helps this load");
+            return note("advice-read-ahead", text, "leave it as it is".to_owned());
+        }
         let text = format!(
-            "reads are {:.0} % random, {:.0} % of them read ahead: read-ahead hardly helps this load",
-            100.0 * (1.0 - follow),
-            100.0 * ahead
+            "{random}, of {} on average: if the application asks for less at once, read-ahead fetches what it hardly uses",
+            format_size(read.size_mean as u64)
         );
-        let advice = if ahead > 0.1 {
-            "try a smaller one: fathom knobs block.read_ahead"
-        } else {
-            "leave it as it is"
-        };
+        let advice = "compare with what it asks for: fathom watch DEVICE -- COMMAND; if that is less, try a smaller read-ahead: fathom knobs block.read_ahead";
         return note("advice-read-ahead", text, advice.to_owned());
     }
     let run = capture.places.run_bytes.quantile(0.5)?;

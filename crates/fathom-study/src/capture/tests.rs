@@ -579,3 +579,21 @@ fn a_write_with_flush_and_fua_is_durable_once() {
     write.durable = 0;
     assert_eq!(write.durable(), 1000);
 }
+
+/// Newer kernels mark all reads through the page cache as ahead, also those of a page that somebody asked for: larger ones may be.
+#[test]
+fn that_reads_are_ahead_is_not_known_by_their_mark() {
+    let told = |bytes: u64, ahead: u64| {
+        let read = CaptureClass { ahead, ..class("read", 3000, 0, &[(bytes, 3000)]) };
+        let found = advice(&capture(vec![read], vec![0, 100]));
+        let found = found.into_iter().find(|note| note.id == "advice-read-ahead");
+        found.map(|note| (note.summary, note.advice.join(" "))).expect("advice")
+    };
+    let (text, advice) = told(4096, 3000);
+    assert_eq!(text, "reads are 100 % random: read-ahead hardly helps this load");
+    assert_eq!(advice, "leave it as it is");
+    assert_eq!(told(131_072, 0).1, "leave it as it is");
+    let (text, advice) = told(131_072, 3000);
+    assert!(text.contains("of 128 KiB on average: if the application asks for less"), "{text}");
+    assert!(advice.contains("if that is less, try a smaller read-ahead"), "{advice}");
+}
