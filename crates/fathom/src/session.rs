@@ -550,9 +550,14 @@ pub fn restore_left_behind(
     PutInOrder { changes, files, files_unread }
 }
 
-/// Ends what commands of killed watches and captures have started, and says what that was, and what still runs.
-pub fn end_programs_of_the_dead(root: &SysRoot, output: Output) -> (Vec<String>, Vec<String>) {
+/// Ends what commands of killed watches and captures have started, and says what that was, what still runs, and how many programs have
+/// ended.
+pub fn end_programs_of_the_dead(
+    root: &SysRoot,
+    output: Output,
+) -> (Vec<String>, Vec<String>, usize) {
     let (ended, still) = program_marks::end_those_of_the_dead(root);
+    let count = ended.iter().map(|left| left.programs.len()).sum();
     let ended: Vec<String> = ended.iter().map(|left| format!("ended: {left}")).collect();
     // One that waits for a device in the kernel ends later, or never.
     let still = still.iter().map(|left| {
@@ -560,7 +565,7 @@ pub fn end_programs_of_the_dead(root: &SysRoot, output: Output) -> (Vec<String>,
     });
     let still: Vec<String> = still.collect();
     ended.iter().chain(&still).for_each(|text| output.note(text));
-    (ended, still)
+    (ended, still, count)
 }
 
 /// Removes trace instances that captures and watches have left, and says which, and which are still there.

@@ -25,7 +25,7 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
         return list(output, &root, &state_dir, missing);
     }
     // No measurement uses these: nobody who measures is waited for.
-    let (ended, still) = session::end_programs_of_the_dead(&root, output);
+    let (ended, still, ended_count) = session::end_programs_of_the_dead(&root, output);
     let (traces_removed, traces_still) = session::remove_traces_of_the_dead(&root, output);
     let was_there = [&ended, &still, &traces_removed, &traces_still].iter().any(|l| !l.is_empty());
     let lock = MeasuringLock::acquire(&root);
@@ -51,13 +51,11 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
         format!("{}{}.\n", summary[..1].to_uppercase(), &summary[1..])
     };
     let left = [
-        (&ended, "programs that killed commands"),
-        (&traces_removed, "trace instances that commands"),
+        (ended_count, "programs that killed commands"),
+        (traces_removed.len(), "trace instances that commands"),
     ];
-    for (left, what) in left {
-        if !left.is_empty() {
-            let _ = writeln!(text, "Of {what} had left, {} went.", left.len());
-        }
+    for (count, what) in left.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(text, "Of {what} had left, {count} went.");
     }
     text += &files_text(&done.files);
     if !still.is_empty() {
