@@ -419,7 +419,8 @@ impl CaptureRecord {
     /// More events were lost than change nothing: what is counted is at least that.
     #[must_use]
     pub fn lacks_events(&self) -> bool {
-        self.faults.lost as f64 > FEW * (self.faults.lost + self.events) as f64
+        let lost = self.faults.lost as f64;
+        lost > FEW * (lost + self.events as f64)
     }
 
     /// Times go back more often than processors do that write down what happened at the same time, one in a hundred, and by more than a

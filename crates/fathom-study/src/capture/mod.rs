@@ -102,7 +102,8 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     found.extend(came_online(&faults.came_online));
     found.extend(without_file(&faults.without_file));
     if faults.lost > 0 {
-        let share = faults.lost as f64 / (faults.lost + capture.events).max(1) as f64;
+        let lost = faults.lost as f64;
+        let share = lost / (lost + capture.events as f64);
         let (severity, what) = if capture.knows_depth() {
             (Note, "")
         } else {

@@ -597,3 +597,13 @@ fn that_reads_are_ahead_is_not_known_by_their_mark() {
     assert!(text.contains("of 128 KiB on average: if the application asks for less"), "{text}");
     assert!(advice.contains("if that is less, try a smaller read-ahead"), "{advice}");
 }
+
+#[test]
+fn any_count_of_lost_events_has_a_share() {
+    let mut trace = capture(vec![class("read", 3000, 0, &[(4096, 3000)])], vec![0, 100]);
+    (trace.events, trace.faults.lost) = (9000, u64::MAX);
+    let found = faults(&trace).into_iter().find(|f| f.id == "capture-lost-events");
+    assert!(
+        found.is_some_and(|f| f.severity == Severity::Doubtful && f.summary.contains("(100.0 %)"))
+    );
+}

@@ -172,6 +172,17 @@ fn rounds_are_put_in_order_by_who_reads_them() {
     assert_eq!(read(&so_far[..so_far.len() - marker]), (vec![10, 20, 21, 30], None, true));
 }
 
+/// Whoever wrote it: no count is too large for it.
+#[test]
+fn more_lost_events_than_there_can_be_are_a_count() {
+    let mut bytes = Writer::new(Vec::new(), &Head::default()).expect("memory").sink().clone();
+    for lost in [u64::MAX, 7] {
+        bytes.extend(block_head(KIND_ROUND, 0, (lost, 5), &[]));
+    }
+    let mut reader = Reader::new(&bytes[..]).expect("the head is whole");
+    assert_eq!((reader.by_ref().count(), reader.lost()), (0, u64::MAX));
+}
+
 /// Blocks whose checksum is right, and of whose bytes nobody knows what they are.
 #[test]
 fn whatever_a_block_holds_is_events_or_damage() {
