@@ -128,6 +128,9 @@ pub struct CaptureFaults {
     pub others: Vec<String>,
     /// The trace ends before its end: why.
     pub cut_off: Option<String>,
+    /// Events that stand behind its last whole round: others from before them may be missing, and they count nowhere.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub in_no_round: u64,
     /// Processors that came online while it was made: what happened on them is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub came_online: Vec<u32>,

@@ -296,6 +296,7 @@ impl Source {
         record.faults.without_file.clone_from(&self.without_file);
         if let Form::Own(reader) = &self.form {
             record.faults.came_online = reader.came_online().to_vec();
+            record.faults.in_no_round = reader.in_no_round();
         }
         Ok(record)
     }

@@ -56,7 +56,13 @@ pub fn faults(capture: &CaptureRecord) -> Vec<Finding> {
     let few = if capture.requests() == 0 {
         let advice = "capture while the application works, or the device that it really uses: fathom check PATH shows what lies below a path";
         let device = &capture.device;
-        let text = format!("nothing was asked of {device} in {}", format_length(capture.window_ns));
+        let (text, advice) = if capture.faults.cut_off.is_some() {
+            let text = format!("of what was asked of {device} the trace has nothing whole");
+            (text, "capture again, where there is room for the trace: -o FILE")
+        } else {
+            let window = format_length(capture.window_ns);
+            (format!("nothing was asked of {device} in {window}"), advice)
+        };
         Some(Finding::new("capture-empty", Severity::Void, text).advise(advice))
     } else {
         too_few(capture, "capture for longer: --time=5m")
@@ -96,7 +102,14 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     let faults = &capture.faults;
     let mut found = Vec::new();
     if let Some(why) = &faults.cut_off {
-        let text = format!("the trace is not whole: {why}; what is whole of it counts");
+        let behind = match faults.in_no_round {
+            0 => String::new(),
+            count => {
+                let events = counted(count, "event", "events");
+                format!(", without {events} behind its last whole round")
+            }
+        };
+        let text = format!("the trace is not whole: {why}; what is whole of it counts{behind}");
         found.push(Finding::new("capture-cut-off", Doubtful, text));
     }
     found.extend(came_online(&faults.came_online));

@@ -239,6 +239,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         other_devices: 11,
         others: vec!["8,16".into(), "8,32".into()],
         cut_off: Some("the writer was killed".into()),
+        in_no_round: 3,
         came_online: vec![2, 3],
         without_file: vec![1],
     };
@@ -606,4 +607,18 @@ fn any_count_of_lost_events_has_a_share() {
     assert!(
         found.is_some_and(|f| f.severity == Severity::Doubtful && f.summary.contains("(100.0 %)"))
     );
+}
+
+/// What stands in no whole round was asked all the same.
+#[test]
+fn a_trace_without_a_whole_round_does_not_say_that_nothing_was_asked() {
+    let mut cut = capture(vec![], vec![]);
+    let text = |capture: &CaptureRecord| {
+        faults(capture).into_iter().map(|finding| finding.summary).collect::<Vec<_>>().join("\n")
+    };
+    assert!(text(&cut).starts_with("nothing was asked of sda"));
+    (cut.faults.cut_off, cut.faults.in_no_round) = (Some("the file was cut off".into()), 25_616);
+    let told = text(&cut);
+    assert!(told.contains("without 25,616 events behind its last whole round"), "{told}");
+    assert!(told.contains("nothing whole") && !told.contains("nothing was asked"), "{told}");
 }

@@ -143,6 +143,11 @@ impl<R: Read> Reader<R> {
         self.has_more
     }
 
+    /// Of a trace that was cut off, when it has been read: events behind the last round that is whole.
+    pub fn in_no_round(&self) -> u64 {
+        if self.is_cut_off() { self.merge.count() as u64 } else { 0 }
+    }
+
     /// True when it ended before its end.
     pub fn is_cut_off(&self) -> bool {
         self.state == State::CutOff

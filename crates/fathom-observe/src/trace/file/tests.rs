@@ -169,6 +169,9 @@ fn rounds_are_put_in_order_by_who_reads_them() {
     // Killed: what may come before others that are not there is left out.
     assert_eq!(read(&so_far), (vec![10, 20, 21, 30, 44, 45, 50, 60], Some(4), true));
     let marker = BLOCK_HEAD_BYTES + 8;
+    let mut cut = Reader::new(&so_far[..so_far.len() - marker]).expect("ours");
+    assert_eq!(cut.by_ref().filter(Result::is_ok).count(), 4);
+    assert_eq!(cut.in_no_round(), 5, "two of the first round, and all of the second");
     assert_eq!(read(&so_far[..so_far.len() - marker]), (vec![10, 20, 21, 30], None, true));
 }
 
