@@ -25,6 +25,7 @@ pub struct Text<R> {
     others: Others,
     events: u64,
     strange: u64,
+    cut_off: bool,
 }
 
 /// What a line says.
@@ -46,7 +47,8 @@ impl<R: BufRead> Text<R> {
     pub fn new(input: R) -> Self {
         let (names, line) = (Names::default(), Vec::new());
         let others = Others::default();
-        Self { input, names, device: None, line, skipped: 0, others, events: 0, strange: 0 }
+        let (skipped, events, strange, cut_off) = (0, 0, 0, false);
+        Self { input, names, device: None, line, skipped, others, events, strange, cut_off }
     }
 
     /// Of that device, instead of the one that comes first.
@@ -67,6 +69,11 @@ impl<R: BufRead> Text<R> {
     /// Lines that begin as an event does and are none.
     pub fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// It ended inside of an event, without the end of a line.
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_off
     }
 
     /// Events of other devices.
@@ -98,6 +105,7 @@ impl<R: BufRead> Iterator for Text<R> {
                 Ok(true) => {}
             }
             let text = String::from_utf8_lossy(&self.line).into_owned();
+            let is_last = !text.ends_with('\n') && self.line.len() < LINE_BYTES_MAX as usize;
             match parse(&text, &mut self.device, &mut self.names) {
                 Line::Event(event) => {
                     self.events += 1;
@@ -107,6 +115,7 @@ impl<R: BufRead> Iterator for Text<R> {
                 Line::OtherDevice => {
                     self.others.count(text.split_whitespace().next().unwrap_or_default())
                 }
+                Line::Broken if is_last => self.cut_off = true,
                 Line::Broken => self.skipped += 1,
                 Line::Text if self.events == 0 => {
                     self.strange += 1;
@@ -117,7 +126,7 @@ impl<R: BufRead> Iterator for Text<R> {
                         )));
                     }
                 }
-                Line::Text => {}
+                Line::Text => self.cut_off |= is_last && may_begin_device(text.trim_start()),
             }
         }
     }
@@ -204,6 +213,11 @@ fn is_device(word: &str) -> bool {
     word.split_once(',').is_some_and(|(major, minor)| digits(major) && digits(minor))
 }
 
+/// All that is left of a line may be the start of its first word.
+fn may_begin_device(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b',')
+}
+
 /// Seconds with nine places, exactly.
 fn parse_time(text: &str) -> Option<u64> {
     let (seconds, places) = text.split_once('.')?;
@@ -252,6 +266,23 @@ Total (8,0):
         assert_eq!((events[4].error, events[5].error), (0, 65531));
         assert_eq!((events[6].class, events[6].time_ns), (Class::Flush, 1_700_000_001));
         assert_eq!((text.device(), text.skipped(), text.others().events), (Some("8,0"), 1, 1));
+    }
+
+    /// Whatever is left of the last line, as long as it is no event.
+    #[test]
+    fn a_line_that_was_cut_is_told() {
+        let (first, last) = ("8,0 3 2 0.1 697 Q R 8 + 8 [x]\n", "  8,0 3 3 0.2 697 Q R 16 + 8 [x]");
+        let read = |text: &str| {
+            let mut text = Text::new(text.as_bytes());
+            (text.by_ref().filter(Result::is_ok).count(), text.is_cut_off(), text.skipped())
+        };
+        assert_eq!(read(first), (1, false, 0));
+        for length in 3..last.len() {
+            let found = read(&format!("{first}{}", &last[..length]));
+            assert_eq!(found, (1, true, 0), "{}", &last[..length]);
+        }
+        assert_eq!(read(&format!("{first}{last}")), (2, false, 0), "it is whole");
+        assert_eq!(read(&format!("{first}Total (8,0):")), (1, false, 0));
     }
 
     /// No disk has such a place: it is not the start of this one.

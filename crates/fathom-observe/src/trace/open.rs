@@ -190,7 +190,7 @@ impl Source {
         let is_cut = match &self.form {
             Form::Own(reader) => reader.is_cut_off(),
             Form::Blktrace(merged) => merged.is_cut_off(),
-            Form::Text(_) => false,
+            Form::Text(text) => text.is_cut_off(),
         };
         let why = has_more.then_some(MORE).or(is_cut.then_some(CUT)).map(str::to_owned);
         self.broken.clone().or(why)
