@@ -126,6 +126,9 @@ pub struct CaptureFaults {
     /// Major and minor number of the first of these devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
+    /// Which device counts was said by who asked, and is not only the first of the trace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub device_chosen: bool,
     /// The trace ends before its end: why.
     pub cut_off: Option<String>,
     /// Events that stand behind its last whole round: others from before them may be missing, and they count nowhere.

@@ -291,6 +291,7 @@ impl Source {
             record.device += &format!(" ({number})");
         }
         (record.faults.other_devices, record.faults.others) = (others.events, others.devices);
+        record.faults.device_chosen = self.wanted.is_some();
         record.faults.cut_off = self.cut_off();
         record.faults.refused = self.refused.count();
         record.faults.without_file.clone_from(&self.without_file);
@@ -380,6 +381,7 @@ mod tests {
         let other = of("two.txt", (8, 16)).expect("it is there");
         assert_eq!((other.requests(), other.device.as_str()), (1, "two (8,16)"));
         assert_eq!(other.faults.others, ["8,0"]);
+        assert!(other.faults.device_chosen && !record.faults.device_chosen);
         let none = of("two.txt", (8, 32)).expect_err("not there").to_string();
         assert_eq!(none, "it has nothing of device 8,32, and some of 8,0 and of 8,16");
         let own = Writer::new(Vec::new(), &Head::default()).expect("begun");

@@ -173,11 +173,17 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
 /// A foreign trace may be of several devices.
 fn other_devices(capture: &CaptureRecord) -> Option<Finding> {
     let others = capture.faults.other_devices;
+    let is_chosen = capture.faults.device_chosen;
+    let which = if is_chosen {
+        "the one that was asked for"
+    } else {
+        "that which comes first in the file, as no --device was given"
+    };
     let text = format!(
-        "left out: {} of other devices; all of this is of one device, without --device of that which comes first in the file",
+        "left out: {} of other devices; all of this is of one device, {which}",
         counted(others, "event", "events")
     );
-    let is_most = others > capture.events;
+    let is_most = others > capture.events && !is_chosen;
     let severity = if is_most { Severity::Doubtful } else { Severity::Note };
     (others > 0).then(|| {
         let others = match capture.faults.others.as_slice() {

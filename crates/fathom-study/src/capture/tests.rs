@@ -238,6 +238,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         skipped: 2,
         other_devices: 11,
         others: vec!["8,16".into(), "8,32".into()],
+        device_chosen: false,
         cut_off: Some("the writer was killed".into()),
         in_no_round: 3,
         came_online: vec![2, 3],
@@ -621,4 +622,18 @@ fn a_trace_without_a_whole_round_does_not_say_that_nothing_was_asked() {
     let told = text(&cut);
     assert!(told.contains("without 25,616 events behind its last whole round"), "{told}");
     assert!(told.contains("nothing whole") && !told.contains("nothing was asked"), "{told}");
+}
+
+#[test]
+fn a_device_that_was_asked_for_is_no_doubt() {
+    let of = |device_chosen: bool| {
+        let mut trace = capture(vec![class("read", 3000, 0, &[(4096, 3000)])], vec![0, 100]);
+        trace.events = 9000;
+        (trace.faults.other_devices, trace.faults.device_chosen) = (123_289, device_chosen);
+        let found = faults(&trace).into_iter().find(|f| f.id == "capture-other-devices");
+        let found = found.expect("told");
+        (found.severity, found.summary.contains("no --device"))
+    };
+    assert_eq!(of(false), (Severity::Doubtful, true));
+    assert_eq!(of(true), (Severity::Note, false));
 }
