@@ -157,11 +157,16 @@ fn counters_instead(
 }
 
 /// The page of a stored capture or replay.
-pub fn answer(output: Output, kind: RunKind, records: &[Record]) -> Answer {
+pub fn answer(
+    output: Output,
+    kind: RunKind,
+    records: &[Record],
+    unfinished: Option<&str>,
+) -> Answer {
     let captures = || records.iter().filter_map(|record| record.capture.as_deref());
     let pages: Vec<String> =
         captures().map(|capture| report::text(capture, output.width())).collect();
-    let study = verdict::judge_run(kind, records);
+    let study = verdict::judge_stored(kind, records, unfinished);
     let findings = findings_text(&study.findings, study.verdict, output.width());
     let json = serde_json::to_value(captures().collect::<Vec<_>>()).unwrap_or_default();
     Answer { text: format!("{}\n{findings}", pages.join("\n")), json: ("captures", json), study }

@@ -26,12 +26,13 @@ pub struct Answer {
     pub study: Study,
 }
 
-/// The answer of a run of one of these kinds; none of any other.
+/// The answer of a run of one of these kinds; none of any other. `unfinished` as in [`fathom_study::verdict::judge_stored`].
 pub fn answer(
     output: Output,
     store: &Store,
     head: &RunHead,
     records: &[Record],
+    unfinished: Option<&str>,
 ) -> Result<Option<Answer>, CommandError> {
     Ok(match head.kind {
         RunKind::Experiment => {
@@ -50,8 +51,10 @@ pub fn answer(
             let json = serde_json::to_value(&found).unwrap_or_default();
             Some(Answer { text, json: ("layers", json), study })
         }
-        RunKind::Watch => Some(watch::stored::answer(output, records)),
-        RunKind::Capture | RunKind::Replay => Some(capture::answer(output, head.kind, records)),
+        RunKind::Watch => Some(watch::stored::answer(output, records, unfinished)),
+        RunKind::Capture | RunKind::Replay => {
+            Some(capture::answer(output, head.kind, records, unfinished))
+        }
         _ => None,
     })
 }

@@ -25,7 +25,7 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
     let state = state_of(stored.state, &stored.writer);
     let unfinished = (!is_whole).then_some(state);
     let head = &stored.head;
-    let planned = planned::answer(output, &store, head, &stored.records)?;
+    let planned = planned::answer(output, &store, head, &stored.records, unfinished)?;
     let study = match &planned {
         Some(planned) => planned.study.clone(),
         None => verdict::judge_stored(head.kind, &stored.records, unfinished),

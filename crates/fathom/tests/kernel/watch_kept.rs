@@ -32,7 +32,12 @@ fn killed() {
     running.finish();
     let run = &sandbox.runs()[0];
     assert_eq!(run["state"], "partial", "{run}");
-    let shown = sandbox.json(&["show", run["id"].as_str().unwrap()], &[0]).result();
+    let id = run["id"].as_str().unwrap();
+    let shown = sandbox.json(&["show", id], &[0]).result();
+    let page = sandbox.scratch.join("page.html");
+    let drawn = sandbox.json(&["report", id, "--output", page.to_str().unwrap()], &[0]).result();
+    let verdicts = (shown["verdict"].as_str(), drawn["verdict"].as_str());
+    assert_eq!(verdicts, (Some("doubtful"), Some("doubtful")), "of the same run");
     // Two pieces of a second had become old enough.
     assert!(shown["watch"]["intervals"].as_u64() >= Some(20), "{}", shown["watch"]);
 }

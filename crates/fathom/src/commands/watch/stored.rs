@@ -8,13 +8,13 @@ use fathom_model::record::{Record, RunKind};
 use fathom_report::findings::findings_text;
 use fathom_report::watch::answer::{answer_text, comparison_text};
 use fathom_study::compare::{Run, Side};
-use fathom_study::verdict::judge_run;
+use fathom_study::verdict::judge_stored;
 use fathom_study::watch;
 
 /// What a stored watch says.
-pub fn answer(output: Output, records: &[Record]) -> Answer {
+pub fn answer(output: Output, records: &[Record], unfinished: Option<&str>) -> Answer {
     let summary = watch::summary(records);
-    let study = judge_run(RunKind::Watch, records);
+    let study = judge_stored(RunKind::Watch, records, unfinished);
     let mut text = answer_text(&summary, output.width());
     text += &findings_text(&study.findings, study.verdict, output.width());
     let json = serde_json::to_value(&summary).unwrap_or_default();
