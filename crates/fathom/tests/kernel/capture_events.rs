@@ -2,7 +2,7 @@
 //! of a trace beside that trace.
 
 use crate::capture::tracepoints_of;
-use crate::cli::{Done, MIB, Running, Sandbox, p, wait_until};
+use crate::cli::{Done, MIB, Running, Sandbox, p, run, wait_until};
 use fathom_observe::trace::event::{Action, Class};
 use fathom_observe::trace::open::Source;
 use fathom_testkit::Capability::{self, FathomBinary, LoopDevices, Tool};
@@ -21,6 +21,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("capture_of_a_partition", &with("sfdisk"), partition),
         kernel_test("capture_has_the_sectors_that_are_counted", &with("sfdisk"), sectors_counted),
         kernel_test("capture_tells_what_was_lost", &[FathomBinary, Capability::Zram], lost),
+        kernel_test(
+            "capture_that_ends_early_has_its_rates",
+            &[FathomBinary, Capability::Zram],
+            early,
+        ),
         kernel_test("capture_counts_merges", &needs, merged),
         kernel_test("capture_counts_every_step", &with("sfdisk"), every_step),
         kernel_test("capture_proves_a_twin", &needs, twin),
@@ -153,6 +158,24 @@ fn lost() {
     let made = 2 * u64::from(rounds * each);
     assert!(lost > 1000 && count(capture, "read") < made / 2, "{events} + {lost}");
     assert!((made - 100..made + 1000).contains(&(events + lost)), "{events} + {lost} of {made}");
+}
+
+/// The file may not become larger: what is in it is of less time than went by, and says the same when it is read again.
+fn early() {
+    let sandbox = Sandbox::new();
+    let device = Zram::new(64 * MIB).unwrap();
+    let trace = sandbox.dir().join("t");
+    // In units of 512 bytes; the store needs less.
+    let limited = ["sh", "-c", "ulimit -f 6144; exec \"$@\"", "sh"];
+    let script = format!("while :; do {}; done", reads(device.path(), 16_000));
+    let words = ["--json", "--quiet", "capture", p(device.path()), "-o", p(&trace), "--time=2m"];
+    let args = [&words[..], &["--", "sh", "-c", &script]].concat();
+    let live = run(|| sandbox.command_by(&limited, &args));
+    live.finding("capture-broken-off");
+    let from = format!("--from={}", p(&trace));
+    let again = sandbox.json(&["capture", &from], &[1]);
+    let window = |done: &Done| done.result()["capture"]["window_ns"].as_u64();
+    assert!(window(&live) > Some(0) && window(&live) == window(&again), "{live:?}");
 }
 
 /// What the kernel counts as merged writes.
