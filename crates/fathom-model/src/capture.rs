@@ -137,6 +137,9 @@ pub struct CaptureFaults {
     /// Processors that came online while it was made: what happened on them is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub came_online: Vec<u32>,
+    /// Processors whose files end long before those of others, as when they were cut at the end of a record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_early: Vec<u32>,
     /// Processors that have no file beside those of others: what happened on them is missing, unless they were offline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without_file: Vec<u32>,

@@ -63,8 +63,23 @@ struct One<R> {
     last: HashMap<(u32, u32), u32>,
     /// Where the next record begins.
     at: u64,
+    course: Course,
     next: Option<Raw>,
 }
+
+/// When there was something in a file.
+#[derive(Debug, Default)]
+struct Course {
+    cpu: u32,
+    count: u64,
+    last_ns: u64,
+    pause_ns: u64,
+}
+
+/// Of a file of so few records its pauses say nothing.
+const COURSE_MIN: u64 = 1000;
+/// One that ends so many times its longest pause before the others ends early.
+const EARLY_PAUSES: u64 = 10;
 
 struct Raw {
     is_little: bool,
@@ -81,7 +96,13 @@ impl<R: Read> Merged<R> {
     /// # Errors
     /// [`TraceError`] of the first record of each.
     pub fn new(inputs: Vec<R>) -> Result<Self, TraceError> {
-        let one = |input| One { input, last: HashMap::new(), at: 0, next: None };
+        let one = |input| One {
+            input,
+            last: HashMap::new(),
+            at: 0,
+            course: Course::default(),
+            next: None,
+        };
         let mut merged = Self {
             files: inputs.into_iter().map(one).collect(),
             names: Names::default(),
@@ -129,6 +150,16 @@ impl<R: Read> Merged<R> {
         self.lost
     }
 
+    /// Processors whose files end long before those of the others, when all have been read. A load that moved away does that too.
+    pub fn ended_early(&self) -> Vec<u32> {
+        let end_ns = self.files.iter().map(|one| one.course.last_ns).max().unwrap_or(0);
+        let courses = self.files.iter().map(|one| &one.course);
+        let mut early: Vec<u32> =
+            courses.filter(|course| course.ends_before(end_ns)).map(|course| course.cpu).collect();
+        early.sort_unstable();
+        early
+    }
+
     /// True once after each place where records are missing.
     pub fn take_gap(&mut self) -> bool {
         std::mem::take(&mut self.has_gap)
@@ -146,6 +177,7 @@ impl<R: Read> Merged<R> {
             Found::Record(mut raw, length) => {
                 one.at += length;
                 raw.lost = one.missing_before(&raw);
+                one.course.count(&raw);
                 one.next = Some(raw);
             }
             Found::End => {}
@@ -204,6 +236,23 @@ impl<R: Read> Merged<R> {
             _ => {}
         }
         Some(event)
+    }
+}
+
+impl Course {
+    fn count(&mut self, raw: &Raw) {
+        if (raw.u32(28) >> 16) & NOTIFY == 0 {
+            if self.count > 0 {
+                self.pause_ns = self.pause_ns.max(raw.time_ns.saturating_sub(self.last_ns));
+            }
+            (self.cpu, self.last_ns) = (raw.u32(40), self.last_ns.max(raw.time_ns));
+            self.count += 1;
+        }
+    }
+
+    fn ends_before(&self, end_ns: u64) -> bool {
+        let rest_ns = end_ns.saturating_sub(self.last_ns);
+        self.count >= COURSE_MIN && rest_ns / EARLY_PAUSES > self.pause_ns
     }
 }
 

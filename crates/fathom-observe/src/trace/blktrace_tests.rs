@@ -264,3 +264,24 @@ fn of_several_devices_one_is_asked_for() {
     assert_eq!(of((8, 0)), (9, Others::default()));
     assert_eq!(of((8, 16)), (0, Others { events: 9, devices: vec!["8,0".to_owned()] }));
 }
+
+/// Cut at the end of a record; one that is seldom used ends when it does.
+#[test]
+fn a_file_that_ends_long_before_the_others_is_told() {
+    let of = |cpu: u32, count: u64, step_ns: u64| {
+        let row = |number: u64| {
+            let (time_ns, sector) = (1_000 + number * step_ns, number * 8);
+            (time_ns, sector, 4096, 1, READ | FS, 77, cpu, Vec::new())
+        };
+        (0..count).flat_map(|number| record(number as u32 + 1, &row(number), true)).collect()
+    };
+    let early = |count: u64, step_ns: u64| {
+        let files: [Vec<u8>; 2] = [of(0, 5000, 100_000), of(1, count, step_ns)];
+        let mut merged = Merged::new(files.iter().map(|f| &f[..]).collect()).expect("a trace");
+        assert_eq!(merged.by_ref().filter(Result::is_ok).count() as u64, 5000 + count);
+        merged.ended_early()
+    };
+    assert_eq!(early(5000, 99_000), [0u32; 0]);
+    assert_eq!(early(2500, 100_000), [1]);
+    assert_eq!(early(4, 50_000_000), [0u32; 0]);
+}

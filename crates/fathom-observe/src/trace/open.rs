@@ -295,6 +295,9 @@ impl Source {
         record.faults.cut_off = self.cut_off();
         record.faults.refused = self.refused.count();
         record.faults.without_file.clone_from(&self.without_file);
+        if let Form::Blktrace(merged) = &self.form {
+            record.faults.ended_early = merged.ended_early();
+        }
         if let Form::Own(reader) = &self.form {
             record.faults.came_online = reader.came_online().to_vec();
             record.faults.in_no_round = reader.in_no_round();

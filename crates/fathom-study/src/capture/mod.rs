@@ -114,6 +114,7 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     }
     found.extend(came_online(&faults.came_online));
     found.extend(without_file(&faults.without_file));
+    found.extend(ended_early(&faults.ended_early));
     if faults.lost > 0 {
         let lost = faults.lost as f64;
         let share = lost / (lost + capture.events as f64);
@@ -239,6 +240,18 @@ fn without_file(processors: &[u32]) -> Option<Finding> {
     );
     let finding = Finding::new("capture-files-missing", Severity::Doubtful, text);
     Some(finding.advise("put all files of the trace beside each other: NAME.blktrace.0 and so on"))
+}
+
+/// A file that was cut at the end of a record is one of a processor on which nothing more happened.
+fn ended_early(processors: &[u32]) -> Option<Finding> {
+    let (processors, it) = named(processors)?;
+    let text = format!(
+        "what happened on {processors} ends long before that of the others: if the load did not move away from {it}, the rest is missing"
+    );
+    let finding = Finding::new("capture-files-end-early", Severity::Note, text);
+    Some(finding.advise(
+        "compare the sizes of the files with those where the trace was made, and copy them again",
+    ))
 }
 
 /// Processors have their rings from the start, or none.

@@ -242,6 +242,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         cut_off: Some("the writer was killed".into()),
         in_no_round: 3,
         came_online: vec![2, 3],
+        ended_early: vec![4],
         without_file: vec![1],
     };
     bad.errors = 1;
@@ -251,6 +252,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         "capture-cut-off",
         "capture-processors-came",
         "capture-files-missing",
+        "capture-files-end-early",
         "capture-lost-events",
         "capture-time-goes-back",
         "capture-lines-skipped",
