@@ -224,10 +224,9 @@ fn chunks_follow_the_load() {
     assert!(text(0, 0, 400_000, one).contains(": 512 KiB"));
 }
 
-#[test]
-fn what_is_wrong_with_a_trace_is_said() {
-    let mut bad = capture(vec![class("read", 10, 0, &[(4096, 10)])], vec![1]);
-    bad.faults = fathom_model::capture::CaptureFaults {
+/// All that can be wrong.
+fn all_faults() -> CaptureFaults {
+    CaptureFaults {
         lost: 5,
         late: 3,
         back_ns_max: 60_000_000_000,
@@ -244,7 +243,13 @@ fn what_is_wrong_with_a_trace_is_said() {
         came_online: vec![2, 3],
         ended_early: vec![4],
         without_file: vec![1],
-    };
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_trace_is_said() {
+    let mut bad = capture(vec![class("read", 10, 0, &[(4096, 10)])], vec![1]);
+    bad.faults = all_faults();
     bad.errors = 1;
     bad.events = 10;
     let ids: Vec<String> = faults(&bad).into_iter().map(|finding| finding.id).collect();
