@@ -72,14 +72,16 @@ struct One<R> {
 struct Course {
     cpu: u32,
     count: u64,
+    first_ns: u64,
     last_ns: u64,
     pause_ns: u64,
 }
 
 /// Of a file of so few records its pauses say nothing.
 const COURSE_MIN: u64 = 1000;
-/// One that ends so many times its longest pause before the others ends early.
+/// One that ends so many times its longest pause before the others, and such a part of the trace, ends early.
 const EARLY_PAUSES: u64 = 10;
+const EARLY_PART: u64 = 10;
 
 struct Raw {
     is_little: bool,
@@ -152,10 +154,12 @@ impl<R: Read> Merged<R> {
 
     /// Processors whose files end long before those of the others, when all have been read. A load that moved away does that too.
     pub fn ended_early(&self) -> Vec<u32> {
-        let end_ns = self.files.iter().map(|one| one.course.last_ns).max().unwrap_or(0);
-        let courses = self.files.iter().map(|one| &one.course);
-        let mut early: Vec<u32> =
-            courses.filter(|course| course.ends_before(end_ns)).map(|course| course.cpu).collect();
+        let courses = || self.files.iter().map(|one| &one.course).filter(|course| course.count > 0);
+        let end_ns = courses().map(|course| course.last_ns).max().unwrap_or(0);
+        let first_ns = courses().map(|course| course.first_ns).min().unwrap_or(0);
+        let is_early =
+            |course: &&Course| course.ends_before(end_ns, end_ns.saturating_sub(first_ns));
+        let mut early: Vec<u32> = courses().filter(is_early).map(|course| course.cpu).collect();
         early.sort_unstable();
         early
     }
@@ -242,7 +246,9 @@ impl<R: Read> Merged<R> {
 impl Course {
     fn count(&mut self, raw: &Raw) {
         if (raw.u32(28) >> 16) & NOTIFY == 0 {
-            if self.count > 0 {
+            if self.count == 0 {
+                self.first_ns = raw.time_ns;
+            } else {
                 self.pause_ns = self.pause_ns.max(raw.time_ns.saturating_sub(self.last_ns));
             }
             (self.cpu, self.last_ns) = (raw.u32(40), self.last_ns.max(raw.time_ns));
@@ -250,9 +256,11 @@ impl Course {
         }
     }
 
-    fn ends_before(&self, end_ns: u64) -> bool {
+    fn ends_before(&self, end_ns: u64, trace_ns: u64) -> bool {
         let rest_ns = end_ns.saturating_sub(self.last_ns);
-        self.count >= COURSE_MIN && rest_ns / EARLY_PAUSES > self.pause_ns
+        self.count >= COURSE_MIN
+            && rest_ns / EARLY_PAUSES > self.pause_ns
+            && rest_ns > trace_ns / EARLY_PART
     }
 }
 
