@@ -307,7 +307,7 @@ fn what_is_wrong_with_a_trace_is_said() {
     assert_eq!(unsure(50), (None, true));
     // A replay tells what is wrong with its trace; how long that is, and its errors, are its own.
     let of_trace: Vec<String> = faults_of_trace(&bad).into_iter().map(|f| f.id).collect();
-    assert_eq!(of_trace, expected[..8]);
+    assert_eq!(of_trace, expected[..9]);
     assert_eq!(faults(&CaptureRecord::default())[0].id, "capture-empty");
 }
 
@@ -627,7 +627,8 @@ fn a_trace_without_a_whole_round_does_not_say_that_nothing_was_asked() {
     assert!(text(&cut).starts_with("nothing was asked of sda"));
     (cut.faults.cut_off, cut.faults.in_no_round) = (Some("the file was cut off".into()), 25_616);
     let told = text(&cut);
-    assert!(told.contains("without 25,616 events behind its last whole round"), "{told}");
+    let behind = format!("without {} events behind its last whole round", format_count(25_616));
+    assert!(told.contains(&behind), "{told}");
     assert!(told.contains("nothing whole") && !told.contains("nothing was asked"), "{told}");
 }
 
