@@ -196,7 +196,8 @@ pub fn why(error: &io::Error) -> String {
 
 /// Why no file can be made there: its folder is mistyped, or none. None of all other reasons.
 pub fn no_folder(path: &Path) -> Option<String> {
-    let error = fs::metadata(real(path).parent()?).err()?;
+    // A file in the place of the folder is no folder either.
+    let error = fs::metadata(real(path).parent()?.join(".")).err()?;
     (Exit::of_path(&error) == Exit::Usage).then(|| why(&error))
 }
 
