@@ -228,14 +228,7 @@ pub fn measure_as(
     check_file_limit(threads::file_limit()).map_err(|text| fail(output, &text, Exit::Missing))?;
     let path = store_path(common).map_err(|e| fail(output, &e, Exit::Internal))?;
     let state_dir = path.parent().unwrap_or(Path::new(".")).to_owned();
-    // What takes long until the first request goes two at a time: the store's schema is read, all processes are looked through.
-    let open = || Store::open(&path, clock::unix_ns());
-    let (store, left) = threads::beside(&open, || program_marks::left_by_the_dead(&root));
-    let mut store = store.map_err(|e| fail(output, &e, Exit::Internal))?;
-    let _lock = MeasuringLock::acquire(&root).map_err(|e| fail(output, &e, Exit::of_lock(&e)))?;
-    if !left.is_empty() {
-        end_programs_of_the_dead(&root, output);
-    }
+    let (mut store, _lock) = store_and_lock(&root, &path, output)?;
     clean_but_programs(&root, &state_dir, output);
 
     let host = fathom_inspect::host_facts(&root);
@@ -305,6 +298,23 @@ pub fn measure_as(
     errors.iter().for_each(|text| output.error(text));
     let show = prefix.as_ref().map(|prefix| show_command(common, prefix));
     Ok(Measured { head, prefix, show, took_ns, records: got.records, study, exit })
+}
+
+/// The store, and the right to measure, once nothing that killed runs have started is in the way. What takes long until the first
+/// request goes two at a time: the store's schema is read, and all processes are looked through.
+fn store_and_lock(
+    root: &SysRoot,
+    path: &Path,
+    output: Output,
+) -> Result<(Store, MeasuringLock), Exit> {
+    let open = || Store::open(path, clock::unix_ns());
+    let (store, left) = threads::beside(&open, || program_marks::left_by_the_dead(root));
+    let store = store.map_err(|e| fail(output, &e, Exit::Internal))?;
+    let lock = MeasuringLock::acquire(root).map_err(|e| fail(output, &e, Exit::of_lock(&e)))?;
+    if !left.is_empty() {
+        end_programs_of_the_dead(root, output);
+    }
+    Ok((store, lock))
 }
 
 /// What is known of a run once its end is stored.
