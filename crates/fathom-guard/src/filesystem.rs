@@ -1,9 +1,12 @@
 //! Which filesystem it was that something was made on: by the next start another one may be mounted in the same place.
 
-use crate::place;
+use crate::{place, relations};
+use fathom_inspect::identity::{self, DeviceIdKind};
+use fathom_sys::devno::DevNo;
 use fathom_sys::fsinfo;
 use fathom_sys::mounts::{self, Mount};
 use fathom_sys::process;
+use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -19,6 +22,10 @@ pub struct FilesystemId {
     boot_id: Option<String>,
     /// The part of the filesystem that is mounted: a subvolume, or the source of a bind mount.
     root: PathBuf,
+    /// The identifiers of the devices that it lies on, which copies of it do not have; none where it lies on none, and in
+    /// what older versions have noted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    devices: Vec<String>,
 }
 
 impl FilesystemId {
@@ -36,6 +43,7 @@ impl FilesystemId {
             fsid: fsinfo::fsid(&file),
             boot_id: process::boot_id(root),
             root: mount.root.clone(),
+            devices: devices(root, mount),
         })
     }
 
@@ -56,30 +64,51 @@ impl FilesystemId {
             || !self.mounted_at(root, &own).is_empty()
     }
 
-    /// Where a path is seen by now that lay on it when it was mounted at `mount_point`: whatever device it is on, and only where it
-    /// is certainly this filesystem. Nothing may be at these places. Filesystems that may never answer are not asked.
+    /// Where a path is seen by now that lay on it when it was mounted at `mount_point`: whatever number its device has, and only
+    /// where it is certainly this filesystem and no copy of it. Nothing may be at these places. Filesystems that may never answer
+    /// are not asked.
     #[must_use]
     pub fn places_of(&self, root: &SysRoot, mount_point: &Path, path: &Path) -> Vec<PathBuf> {
         let Ok(rest) = path.strip_prefix(mount_point) else { return Vec::new() };
         let inside = self.root.join(rest);
         let own = mounts::own_mounts(root);
         let mounted = self.mounted_at(root, &own).into_iter();
-        let places = mounted.filter_map(|mount| {
-            let rest = inside.strip_prefix(&mount.root).ok()?;
-            Some(mount.mount_point.join(rest))
-        });
+        let places =
+            mounted.filter(|(_, found)| self.shares_devices(found)).filter_map(|(mount, _)| {
+                let rest = inside.strip_prefix(&mount.root).ok()?;
+                Some(mount.mount_point.join(rest))
+            });
         places.collect()
     }
 
-    /// The mounts that certainly show it, or a part of it.
-    fn mounted_at<'m>(&self, root: &SysRoot, own: &'m [Mount]) -> Vec<&'m Mount> {
-        let is_it = |mount: &&Mount| {
-            Self::of_mount(root, mount).is_some_and(|found| self.is_surely(&found))
-        };
-        mounts::visible(own).filter(is_it).collect()
+    /// True for a copy of it (a snapshot, a clone, a copied image) that has its UUID, while the device that it lies on is there as
+    /// well. One that was moved to another device is no copy.
+    #[must_use]
+    pub fn is_copied_by(&self, root: &SysRoot, other: &Self) -> bool {
+        if other.devices.is_empty() || self.shares_devices(other) || self.is_apart_from(other) {
+            return false;
+        }
+        let is_file = |id: &String| id.starts_with('/') && root.path(id).is_file();
+        let all = root.names("sys/dev/block").into_iter().filter_map(|name| name.parse().ok());
+        self.devices.iter().any(is_file)
+            || all.filter_map(|devno| device(root, devno)).any(|id| self.devices.contains(&id))
     }
 
-    /// True when the two are certainly the same filesystem, whichever part of it is visible.
+    /// True when they lie on the same devices, of which some may have been added or removed meanwhile, or on none.
+    fn shares_devices(&self, other: &Self) -> bool {
+        self.devices == other.devices || self.devices.iter().any(|id| other.devices.contains(id))
+    }
+
+    /// The mounts that certainly show it, a part or a copy of it.
+    fn mounted_at<'m>(&self, root: &SysRoot, own: &'m [Mount]) -> Vec<(&'m Mount, Self)> {
+        let is_it = |mount: &'m Mount| {
+            let found = Self::of_mount(root, mount)?;
+            self.is_surely(&found).then_some((mount, found))
+        };
+        mounts::visible(own).filter_map(is_it).collect()
+    }
+
+    /// True when the two are certainly the same filesystem or copies of each other, whichever part of it is visible.
     fn is_surely(&self, other: &Self) -> bool {
         match (&self.uuid, &other.uuid) {
             (Some(own), Some(other)) => own == other,
@@ -127,9 +156,33 @@ pub fn mounted(
     }
     let Some(noted) = noted else { return Mounted::Same };
     match FilesystemId::of(root, path) {
-        Some(found) if noted.differs_from(&found) => Mounted::Another,
+        Some(found) if noted.differs_from(&found) || noted.is_copied_by(root, &found) => {
+            Mounted::Another
+        }
         _ => Mounted::Same,
     }
+}
+
+/// The identifiers of the devices that a mounted filesystem lies on, as far as they are known.
+fn devices(root: &SysRoot, mount: &Mount) -> Vec<String> {
+    // Those without a device's number name their devices, and others the way to a machine that may not answer.
+    let has_members = matches!(mount.fs_type.as_str(), "btrfs" | "bcachefs");
+    if mount.devno.major == 0 && !has_members {
+        return Vec::new();
+    }
+    let all = relations::devices_of_mount(root, mount).into_iter();
+    all.filter_map(|devno| device(root, devno)).collect()
+}
+
+/// The identifier of a device that no copy of its content has: that of a partition says on which disk it is, and what holds for
+/// one boot only says of which.
+fn device(root: &SysRoot, devno: DevNo) -> Option<String> {
+    let found = BlockDir::by_devno(root, devno)?;
+    let disk = found.disk_of_partition().and_then(|disk| device(root, disk.devno()?));
+    let id = identity::device_id(root, devno);
+    let boot = (id.kind == DeviceIdKind::NameSizeSequence).then(|| process::boot_id(root));
+    let words = [disk, boot.flatten(), Some(id.text)];
+    Some(words.into_iter().flatten().collect::<Vec<_>>().join("/"))
 }
 
 #[cfg(test)]
@@ -142,6 +195,7 @@ mod tests {
             fsid: Some(fsid),
             boot_id: Some(boot.to_owned()),
             root: "/".into(),
+            devices: Vec::new(),
         }
     }
 

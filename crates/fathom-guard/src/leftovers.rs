@@ -509,7 +509,9 @@ fn found_elsewhere(root: &SysRoot, record: &Record) -> Option<Record> {
     let mount_point = place::mount_point(root, &path);
     let filesystem = FilesystemId::of(root, &path);
     let noted = entry.filesystem.as_ref().filter(|_| shares_paths);
-    if noted.zip(filesystem.as_ref()).is_some_and(|(noted, found)| noted.is_apart_from(found)) {
+    let is_not_it =
+        |noted: &FilesystemId, found| noted.is_apart_from(found) || noted.is_copied_by(root, found);
+    if noted.zip(filesystem.as_ref()).is_some_and(|(noted, found)| is_not_it(noted, found)) {
         return None;
     }
     // What it is shows there; nothing is looked for once more.

@@ -35,6 +35,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_forgets_files_that_were_cleaned", &ext4, cleaned),
         kernel_test("verify_of_a_filesystem_that_was_made_anew", &ext4, made_anew),
         kernel_test("clean_of_a_filesystem_that_is_mounted_elsewhere", &ext4, cleaned_elsewhere),
+        kernel_test("clean_takes_no_copy_of_a_filesystem_for_it", &ext4, copied),
         kernel_test("verify_tells_a_loss_beside_what_it_cannot_check", &ext4, beside_errors),
         kernel_test("verify_of_files_blames_no_storage_for_its_own_limit", &limited, own_limit),
         kernel_test("verify_that_cannot_begin_loses_no_measurement", &ext4, cannot_begin),
@@ -484,6 +485,34 @@ fn cleaned_elsewhere() {
         run_tool("umount", [&other]).unwrap();
         run_tool("mount", [device, point]).unwrap();
     }
+}
+
+/// A copy of a filesystem has its UUID, inodes and times of birth, but what is there is not what was noted: it stays, wherever the
+/// copy is mounted, and the original is known on.
+fn copied() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let (point, device) = (fs.dir(), fs.device().path());
+    let file = point.join("file");
+    let made = ["run", "seqwrite", p(&file), "size=768k", "block_size=64k"];
+    sandbox.json(&[&made[..], &["verify=after", "--keep"]].concat(), &[0, 1]);
+    run_tool("umount", [point]).unwrap();
+    let image = sandbox.dir().join("copy");
+    run_tool("cp", [Path::new("--sparse=always"), fs.device().backing(), &image]).unwrap();
+    let copy = LoopDevice::over(&image, &LoopOptions::default()).unwrap();
+    let other = sandbox.dir().join("other");
+    std::fs::create_dir(&other).unwrap();
+    for place in [point, &other] {
+        run_tool("mount", [copy.path(), place]).unwrap();
+        let removed = sandbox.run(&["clean", p(point)]);
+        let forgotten = sandbox.run(&["clean", p(&other), "--forget"]);
+        assert!(place.join("file").exists(), "{removed:?} {forgotten:?}");
+        run_tool("umount", [place]).unwrap();
+    }
+    run_tool("mount", [device, point]).unwrap();
+    let removed = sandbox.run(&["clean", p(point)]);
+    assert!(removed.code == 0 && removed.stdout.contains("removed"), "{removed:?}");
+    assert!(!file.exists(), "{removed:?}");
 }
 
 /// Of a filesystem that lies below another one, and of one that is mounted in another place, all is known on.
