@@ -16,6 +16,7 @@ mod check_stacks;
 mod check_tools;
 mod classics;
 mod classics_peers;
+mod clean_elsewhere;
 mod cli;
 mod compare;
 mod content;
@@ -109,6 +110,7 @@ fn runs() -> Vec<Trial> {
     trials.extend(verify::trials());
     trials.extend(verify_denied::trials());
     trials.extend(verify_files::trials());
+    trials.extend(clean_elsewhere::trials());
     trials.extend(trees::trials());
     trials.extend(watch_kept::trials());
     trials.extend(import::trials());
