@@ -448,7 +448,16 @@ fn undo_own(
     }
     let now = match own::read(own, &at) {
         Ok(now) => now,
-        Err(reason) => return Undo::Failed(reason),
+        // With mounts of its own its commands may have met something else there.
+        Err(reason) if !log.shares_paths(root) => {
+            return Undo::NotHere(format!("{reason}; {}", told(&change.before)));
+        }
+        // Killed in the middle of the first write: nobody else has set it since. Later somebody may have.
+        Err(_) if force || change.left.is_empty() => return write_back(log, own, &at, before),
+        Err(reason) => {
+            let told = told(&change.before);
+            return Undo::Failed(format!("{reason}; {told}, and fathom restore --force writes it"));
+        }
     };
     if now == before.value {
         return Undo::AlreadyBack;
@@ -467,10 +476,15 @@ fn undo_own(
         let (knob, before, left) = (before.knob.clone(), before.value.clone(), left.value.clone());
         return Undo::ChangedBySomebody { foreign: vec![Foreign { knob, before, left, now }] };
     }
+    write_back(log, own, &at, before)
+}
+
+/// Writes what was before, and sees that it is there.
+fn write_back(log: &ChangeLog, own: &OwnKnob, at: &KnobAt, before: &KnobValue) -> Undo {
     log.fault_point(&format!("before {} is written", before.knob));
-    let written = own::write(own, &at, &before.value);
+    let written = own::write(own, at, &before.value);
     log.fault_point(&format!("after {} is written", before.knob));
-    match (written, own::read(own, &at)) {
+    match (written, own::read(own, at)) {
         (Ok(()), Ok(now)) if now == before.value => Undo::Restored,
         (Err(reason), _) | (_, Err(reason)) => Undo::Failed(reason),
         (Ok(()), Ok(now)) => {

@@ -335,3 +335,53 @@ fn swap_is_looked_for_under_another_name_and_not_forgotten() {
     );
     assert_eq!(log.pending().len(), 1, "it is not forgotten");
 }
+
+/// A value that cannot be read, as after a kill in the middle of its write command, is written back where only fathom has written
+/// since; else its owner hears what it was and that force writes it.
+#[test]
+fn an_own_value_that_cannot_be_read_is_written_by_force() {
+    let dir = tempfile::tempdir().expect("directory");
+    let (root, file) = (SysRoot::live(), dir.path().join("value"));
+    let restore = |left: &[&str], force: bool| {
+        fs::write(&file, "").expect("is emptied");
+        let value = |value: &str| {
+            let value = value.to_owned();
+            KnobValue { knob: "own.mine".to_owned(), value, file: None }
+        };
+        let own = OwnKnob {
+            name: "mine".to_owned(),
+            read: format!("cat {}", file.display()),
+            write: format!("echo {{value}} > {}", file.display()),
+            values: vec![],
+        };
+        let change = Change::Knobs(KnobChange {
+            place: KnobPlace::Own { name: "mine".to_owned() },
+            before: vec![value("1")],
+            left: left.iter().map(|left| value(left)).collect(),
+            asked: vec![],
+            boot_id: fathom_sys::process::boot_id(&root).unwrap_or_default(),
+            own: Some(own),
+            at: KnobAt::default(),
+        });
+        let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+        let step = log.intend(change.clone()).expect("is noted");
+        log.made(step, change).expect("is noted");
+        let (path, start) = (log.path().to_owned(), log.owner().start_time_ticks);
+        drop(log);
+        let text = fs::read_to_string(&path).expect("is there");
+        let [live, dead] = [start, 1].map(|ticks| format!("\"start_time_ticks\":{ticks}"));
+        fs::write(&path, text.replace(&live, &dead)).expect("is written");
+        let none = Faults::none();
+        let reports = restore_dead(&root, dir.path(), force, &none, &mut || (), &mut |_| ());
+        fs::remove_file(&path).ok();
+        (reports, fs::read_to_string(&file).expect("is there"))
+    };
+    let (told, text) = restore(&["2"], false);
+    let words = "own.mine was 1, and fathom restore --force writes it";
+    assert!(told[0].to_string().contains(words) && text.is_empty(), "{told:?}");
+    let back = "1\n".to_owned();
+    for (left, force) in [(&["2"][..], true), (&[], false)] {
+        let (reports, text) = restore(left, force);
+        assert_eq!((&reports[0].outcome, text), (&Outcome::Restored, back.clone()), "{reports:?}");
+    }
+}
