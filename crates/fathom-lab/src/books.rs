@@ -258,10 +258,8 @@ pub struct Volume {
 pub enum Known {
     /// The run had ended: exactly what must be there.
     Ended(Box<Ledger>, Format),
-    /// It had not: the last mark of each file.
+    /// It had not: the last mark of each file; none of one of which nothing had been acknowledged.
     Marked(BTreeMap<u32, Mark>),
-    /// It had not, and nothing had been acknowledged.
-    Nothing,
 }
 
 impl Shelf {
@@ -424,8 +422,7 @@ impl Volume {
                 .map(|(ledger, format)| Known::Ended(Box::new(ledger), format));
         }
         let marks = fs::read(self.file(thread, "marks")).unwrap_or_default();
-        let marks = Mark::last_of(&marks);
-        Ok(if marks.is_empty() { Known::Nothing } else { Known::Marked(marks) })
+        Ok(Known::Marked(Mark::last_of(&marks)))
     }
 
     /// True when acknowledged writes were noted.

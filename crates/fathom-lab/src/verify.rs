@@ -537,10 +537,10 @@ fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, (ErrorC
             Known::Ended(ledger, format) => {
                 books.push(KnownBook { ledger: *ledger, format, durable_writes: None });
             }
-            Known::Nothing => was_cut_off = true,
             Known::Marked(marks) => {
                 was_cut_off = true;
-                if head.fathom_version != env!("CARGO_PKG_VERSION") {
+                // Without marks no request is worked out: a block of any generation is right, and one that is damaged wrong.
+                if !marks.is_empty() && head.fathom_version != env!("CARGO_PKG_VERSION") {
                     return Err(usage(format!(
                         "it was written by fathom {}, which alone knows its requests: verify it with that",
                         head.fathom_version

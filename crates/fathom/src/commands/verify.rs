@@ -103,6 +103,10 @@ fn text(check: &LaterCheck) -> String {
             "  the run was cut off: {acknowledged} writes had been acknowledged as safe and noted as such; they must be there"
         );
     }
+    if *was_cut_off && *acknowledged == 0 && !*is_gone {
+        text += "  as no sync had covered anything, what was there before the first write may be there still: only blocks that are \
+                 damaged or belong elsewhere would be told\n";
+    }
     if *is_gone {
         let what = match record.mismatches {
             0 => "but nothing of it had been acknowledged as safe",

@@ -430,13 +430,42 @@ fn after_a_kill() {
         let lost = (300 * BLOCK as u64, "zeros".to_owned());
         assert_eq!(found, (5, BTreeMap::from([lost])));
     }
-    // Nothing was acknowledged as safe: nothing can be checked, which is no good news.
+    // Nothing was acknowledged as safe: nothing can be asked for, which is no good news.
+    let (device, id) = blank_device();
+    let target = p(device.path());
+    let args = ["run", "randwrite", target, &id, "block_size=4k"];
     let never = ["fsync_every=1000000000", "engine=psync", "depth=1"];
-    let mut running = sandbox.start(&[&args[..5], &more, &never].concat(), "progress", 2);
+    let mut running = sandbox.start(&[&args[..], &more, &never].concat(), "progress", 2);
     running.wait_for_requests(1000.0);
     drop(running);
     let told = sandbox.run(&["verify", target]);
-    assert!(told.code == 1 && told.stdout.contains("NOTHING could be checked"), "{told:?}");
+    let told_of = ["NOTHING could be checked", "only blocks that are damaged or belong elsewhere"];
+    assert!(told.code == 1 && told_of.iter().all(|words| told.stdout.contains(words)), "{told:?}");
+    // What was there before the first write may be there still, whatever that is, and so may any sectors of writes; but what
+    // fathom wrote must be undamaged, and in its place.
+    let (place, other) = (500 * BLOCK as u64, 501 * BLOCK as u64);
+    let mut block = written_block(device.backing(), &mut (0..256));
+    let ours = block.clone();
+    spoil(device.backing(), place, &[0xa5; BLOCK]);
+    spoil(device.backing(), other, &[0; BLOCK]);
+    assert_eq!(verify(&sandbox, target), (1, BTreeMap::new()));
+    spoil(device.backing(), other, &ours.1);
+    block.1[700] ^= 4;
+    spoil(device.backing(), block.0, &block.1);
+    let wrong = [(block.0, "corrupt".to_owned()), (other, "misplaced".to_owned())];
+    assert_eq!(verify(&sandbox, target), (5, BTreeMap::from(wrong)));
+}
+
+/// One of these blocks that is not empty, and where it lies.
+fn written_block(backing: &Path, numbers: &mut dyn Iterator<Item = u64>) -> (u64, Vec<u8>) {
+    let file = File::open(backing).unwrap();
+    let block_at = |number: u64| {
+        let (at, mut block) = (number * BLOCK as u64, vec![0; BLOCK]);
+        file.read_exact_at(&mut block, at).unwrap();
+        (at, block)
+    };
+    let is_written = |(_, block): &(u64, Vec<u8>)| block.iter().any(|&byte| byte != 0);
+    numbers.map(block_at).find(is_written).unwrap()
 }
 
 /// What another run has overwritten is not asked for any more.
