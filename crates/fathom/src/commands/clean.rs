@@ -7,6 +7,7 @@ use super::{CommandError, CommandResult, finish};
 use crate::args::{Clean, Common};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::session;
 use fathom_base::shell;
 use fathom_base::units::{format_count, format_ns, format_size};
 use fathom_guard::FileRefusal;
@@ -54,6 +55,9 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
     if args.list {
         let (noted, unknown) = leftovers::below(&held.root, &held.state_dir, &dir)
             .map_err(|error| CommandError::report_as(output, &error, exit_of_journal(&error)))?;
+        if found.trees.is_empty() && found.test_dirs.is_empty() {
+            check_store(common, output, &held)?;
+        }
         return list(output, &found, &noted, &unknown);
     }
     let mut done = Done::default();
@@ -78,10 +82,17 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
     }
     let Done { exit, mut text, trees, lines } = done;
     if text.is_empty() && exit == Exit::Done {
+        check_store(common, output, &held)?;
         text = format!("Nothing that fathom made is in {} or below it.\n", dir.display());
     }
     let json = serde_json::json!({ "trees": trees, "test_files": lines, "exit_code": exit.code() });
     finish(output, &text, &json, exit)
+}
+
+/// There is nothing: an error where that is because the directory of the store that was named is mistyped.
+fn check_store(common: &Common, output: Output, held: &Held) -> Result<(), CommandError> {
+    let missing = session::no_directory(common, &held.state_dir);
+    missing.map_or(Ok(()), |why| Err(CommandError::usage(output, &why)))
 }
 
 /// What an error of the journal comes to, which lies beside the store and tells nothing of the target.

@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
     vec![
         kernel_test("tree_commands", &[FathomBinary], commands),
+        kernel_test("clean_says_that_a_store_is_mistyped", &[FathomBinary], no_such_store),
         kernel_test(
             "clean_leaves_trees_that_others_signed",
             &[FathomBinary, Root],
@@ -47,6 +48,19 @@ fn signed_by_others() {
     chown(theirs.join(".fathom-tree"), Some(0), None).unwrap();
     assert_eq!(sandbox.run(&["clean", p(&sandbox.dir())]).code, 0);
     assert!(!theirs.exists());
+}
+
+/// Nothing is noted beside a store whose directory is mistyped: that is no news that nothing of fathom's is there.
+fn no_such_store() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    for more in [&[][..], &["--list"], &["--forget"]] {
+        let said =
+            sandbox.refuses(&[&["clean", p(&dir)], more].concat(), 2, &["there is no directory"]);
+        assert!(said.stdout.is_empty(), "{said:?}");
+    }
+    sandbox.make_state();
+    assert_eq!(sandbox.run(&["clean", p(&dir)]).code, 0);
 }
 
 fn commands() {

@@ -1,6 +1,6 @@
 //! `fathom clean --forget`: what fathom still knows of test files whose filesystem was made anew, or never comes back.
 
-use super::{exit_of_journal, exit_of_report, report_text};
+use super::{check_store, exit_of_journal, exit_of_report, report_text};
 use crate::args::{Clean, Common};
 use crate::commands::tree::{Held, hold};
 use crate::commands::{CommandError, CommandResult, finish};
@@ -58,6 +58,7 @@ pub fn run(common: &Common, output: Output, args: &Clean) -> CommandResult {
         exit = exit.max(exit_of_report(report));
     }
     if text.is_empty() && exit == Exit::Done {
+        check_store(common, output, &held)?;
         text = format!(
             "Nothing of what is noted in {} is away from {}; another store is named by --db.\n",
             state_dir.display(),
