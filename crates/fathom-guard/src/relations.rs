@@ -73,6 +73,11 @@ pub(crate) fn touching_and_above(root: &SysRoot, device: &BlockDir) -> Devices {
 /// none for memory and networks.
 #[must_use]
 pub fn devices_of_mount(root: &SysRoot, mount: &Mount) -> Vec<DevNo> {
+    devices_of(root, mount, &btrfs_members(root))
+}
+
+/// The same where several mounts are looked at, with what [`btrfs_members`] told once.
+fn devices_of(root: &SysRoot, mount: &Mount, btrfs: &[Vec<DevNo>]) -> Vec<DevNo> {
     let mut found = Vec::new();
     if mount.devno.major != 0 {
         found.push(mount.devno);
@@ -80,9 +85,8 @@ pub fn devices_of_mount(root: &SysRoot, mount: &Mount) -> Vec<DevNo> {
     for part in mount.source.split(':').filter(|part| part.starts_with('/')) {
         found.extend(block_number(root, Path::new(part)));
     }
-    let members = btrfs_members(root);
-    let all = members.into_iter().filter(|members| members.iter().any(|m| found.contains(m)));
-    let further: Vec<DevNo> = all.flatten().collect();
+    let all = btrfs.iter().filter(|members| members.iter().any(|m| found.contains(m)));
+    let further: Vec<DevNo> = all.flatten().copied().collect();
     found.extend(further);
     found.order();
     found.dedup();
@@ -110,10 +114,13 @@ fn btrfs_members(root: &SysRoot) -> Vec<Vec<DevNo>> {
 /// each mount point once. The number is that of a process that sees the mount.
 #[must_use]
 pub fn mounted_above_with_process(root: &SysRoot, device: &BlockDir) -> Vec<(u32, Mount)> {
-    let devices = touching_and_above(root, device);
+    mounts_on(root, &touching_and_above(root, device), &btrfs_members(root))
+}
+
+fn mounts_on(root: &SysRoot, devices: &Devices, btrfs: &[Vec<DevNo>]) -> Vec<(u32, Mount)> {
     let mut found: Vec<(u32, Mount)> = Vec::new();
     for (pid, mount) in mounts::all_mounts(root) {
-        let concerns = devices_of_mount(root, &mount).iter().any(|d| devices.contains_key(d));
+        let concerns = devices_of(root, &mount, btrfs).iter().any(|d| devices.contains_key(d));
         if concerns && !found.iter().any(|(_, known)| *known == mount) {
             found.push((pid, mount));
         }
@@ -135,15 +142,21 @@ pub fn mounted_above(root: &SysRoot, devno: DevNo) -> Vec<Mount> {
 /// [`Refusal::Mounted`], [`Refusal::Swap`], [`Refusal::PathOfMap`], [`Refusal::HasHolders`], [`Refusal::LoopOnTop`].
 pub fn check_unused(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
     let touched = touching(&target.device);
-    check_mounts(root, target, &touched)?;
-    check_swap(root, target)?;
+    let above = touching_and_above(root, &target.device);
+    check_mounts(root, target, &touched, &above)?;
+    check_swap(root, target, &above)?;
     check_holders(target, &touched)?;
     check_loops_on_top(root, target, &touched)
 }
 
-fn check_mounts(root: &SysRoot, target: &Target, touched: &Devices) -> Result<(), Refusal> {
-    let own = mounts::own_mounts(root);
-    let all = mounted_above_with_process(root, &target.device);
+fn check_mounts(
+    root: &SysRoot,
+    target: &Target,
+    touched: &Devices,
+    above: &Devices,
+) -> Result<(), Refusal> {
+    let (own, btrfs) = (mounts::own_mounts(root), btrfs_members(root));
+    let all = mounts_on(root, above, &btrfs);
     // A mount that this process sees is the one to name.
     let shown = all.iter().find(|(_, mount)| own.contains(mount)).or_else(|| all.first());
     if let Some((pid, mount)) = shown {
@@ -162,8 +175,6 @@ fn check_mounts(root: &SysRoot, target: &Target, touched: &Devices) -> Result<()
         });
     }
     // Mounted where no process that can be looked into sees it.
-    let above = touching_and_above(root, &target.device);
-    let btrfs = btrfs_members(root);
     if btrfs.iter().flatten().any(|member| above.contains_key(member)) {
         return Err(Refusal::Mounted {
             device: target.path.clone(),
@@ -175,8 +186,7 @@ fn check_mounts(root: &SysRoot, target: &Target, touched: &Devices) -> Result<()
     Ok(())
 }
 
-fn check_swap(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
-    let above = touching_and_above(root, &target.device);
+fn check_swap(root: &SysRoot, target: &Target, above: &Devices) -> Result<(), Refusal> {
     for area in mounts::swap_areas(root) {
         if block_number(root, &area).is_some_and(|devno| above.contains_key(&devno)) {
             let area = area.display().to_string();
