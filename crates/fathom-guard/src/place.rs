@@ -185,6 +185,18 @@ impl FileRefusal {
         )
     }
 
+    /// True when there is too little room, whoever says so: something that the system lacks, and no danger to anything. The one rule for the
+    /// exit code of all commands.
+    #[must_use]
+    pub fn is_out_of_room(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Self::Space { .. } => true,
+            Self::Io { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
+    }
+
     /// True when this process, or the system, may open no more files: that says nothing of the place.
     #[must_use]
     pub fn is_out_of_descriptors(&self) -> bool {
@@ -433,6 +445,10 @@ mod tests {
         let space = fsinfo::space(&dir).unwrap();
         check_space(&dir, 0).unwrap();
         let refusal = check_space(&dir, space.available_bytes).unwrap_err();
+        assert!(refusal.is_out_of_room(), "{refusal}");
+        let of = |number| io_at("write", &dir)(io::Error::from_raw_os_error(number));
+        let [full, quota, broken] = [28, 122, 5].map(|number| of(number).is_out_of_room());
+        assert!(full && quota && !broken, "what the system says of it is the same");
         assert!(!refusal.is_safety() && refusal.to_string().contains("at most"), "{refusal}");
     }
 

@@ -139,12 +139,15 @@ impl LabError {
             {
                 ErrorClass::Usage
             }
-            Self::FileRefused(refusal) if refusal.is_out_of_descriptors() => ErrorClass::Missing,
+            Self::FileRefused(refusal)
+                if refusal.is_out_of_descriptors() || refusal.is_out_of_room() =>
+            {
+                ErrorClass::Missing
+            }
             Self::TargetIo { source, .. } if threads::descriptors_cure(source).is_some() => {
                 ErrorClass::Missing
             }
             Self::FileRefused(FileRefusal::Io { .. }) => ErrorClass::TargetIo,
-            Self::FileRefused(FileRefusal::Space { .. }) => ErrorClass::Missing,
             Self::FileRefused(refusal) if !refusal.is_safety() => ErrorClass::Usage,
             Self::Refused(_) | Self::FileRefused(_) => ErrorClass::Refused,
             Self::Target { class, .. } | Self::Cell { class, .. } | Self::Layout { class, .. } => {

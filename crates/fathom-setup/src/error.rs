@@ -90,9 +90,8 @@ impl SetupError {
             Self::Refused(refusal) if refusal.is_usage() => ErrorKind::Usage,
             Self::Refused(_) => ErrorKind::Safety,
             Self::Place(refusal) if refusal.is_safety() => ErrorKind::Safety,
-            Self::ToolsMissing(_)
-            | Self::NotSupported(_)
-            | Self::Place(FileRefusal::Space { .. }) => ErrorKind::Missing,
+            Self::Place(refusal) if refusal.is_out_of_room() => ErrorKind::Missing,
+            Self::ToolsMissing(_) | Self::NotSupported(_) => ErrorKind::Missing,
             Self::Stopped(_) => ErrorKind::Stopped,
             Self::AndLeft { error, .. } => error.kind(),
             Self::Place(_)

@@ -184,11 +184,13 @@ impl TreeError {
         match self {
             Self::Usage(_) | Self::NoTree(_) | Self::Another { .. } => TreeErrorClass::Usage,
             Self::Refused(refusal) if refusal.is_safety() => TreeErrorClass::Refused,
-            Self::Refused(refusal) if refusal.is_out_of_descriptors() => TreeErrorClass::Missing,
+            Self::Refused(refusal)
+                if refusal.is_out_of_descriptors() || refusal.is_out_of_room() =>
+            {
+                TreeErrorClass::Missing
+            }
             Self::Refused(FileRefusal::Io { .. }) => TreeErrorClass::TargetIo,
-            Self::Refused(FileRefusal::Space { .. })
-            | Self::Inodes { .. }
-            | Self::Memory { .. } => TreeErrorClass::Missing,
+            Self::Inodes { .. } | Self::Memory { .. } => TreeErrorClass::Missing,
             Self::Refused(_) => TreeErrorClass::Usage,
             Self::NotEmpty { .. } | Self::Copied(_) | Self::Card { .. } | Self::Busy(_) => {
                 TreeErrorClass::Refused

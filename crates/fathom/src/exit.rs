@@ -1,6 +1,6 @@
 //! Exit codes: a small table that scripts can rely on.
 
-use fathom_guard::LockError;
+use fathom_guard::{FileRefusal, LockError};
 use fathom_lab::LabError;
 use fathom_lab::error::ErrorClass;
 use fathom_model::finding::Verdict;
@@ -97,6 +97,13 @@ impl Exit {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Usage,
             _ => Self::Internal,
         }
+    }
+
+    /// What it comes to that a file of fathom's own has no place: as everywhere, too little room is something that the system lacks, and no
+    /// danger to anything. All else that can be wrong with room is an error of the output.
+    #[must_use]
+    pub fn of_room(refusal: &FileRefusal) -> Self {
+        if refusal.is_out_of_room() { Self::Missing } else { Self::Internal }
     }
 
     /// What an error of the store comes to: a name that is no run's, or that of several, is a word of the command line, and so is a
