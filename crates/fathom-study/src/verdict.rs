@@ -53,20 +53,30 @@ pub fn judge(records: &[Record]) -> Study {
 /// there is at best a part of what was asked for.
 #[must_use]
 pub fn judge_stored(kind: RunKind, records: &[Record], unfinished: Option<&str>) -> Study {
-    let mut study = judge_run(kind, records);
+    of_stored(judge_run(kind, records), kind, records.len(), unfinished)
+}
+
+/// The same where the run's own study has told what its records come to, as those of experiments, arrays and layers do.
+#[must_use]
+pub fn of_stored(
+    mut study: Study,
+    kind: RunKind,
+    records: usize,
+    unfinished: Option<&str>,
+) -> Study {
     let (one, several) = match kind {
         RunKind::Watch => ("stretch of its time", "stretches of its time"),
         RunKind::Capture | RunKind::Replay => ("result", "results"),
         _ => ("trial", "trials"),
     };
-    let text = match (records.len(), unfinished) {
+    let text = match (records, unfinished) {
         (0, _) if kind == RunKind::Watch => "nothing of it is stored".to_owned(),
         (0, _) => format!("not one {one} is stored: nothing was measured to its end"),
         (_, None) => return study,
         (1, Some(word)) => format!("the run is {word}: only 1 {one} is stored"),
         (count, Some(word)) => format!("the run is {word}: only {count} {several} are stored"),
     };
-    let severity = if records.is_empty() { Severity::Void } else { Severity::Doubtful };
+    let severity = if records == 0 { Severity::Void } else { Severity::Doubtful };
     study.findings.insert(0, Finding::new("unfinished-run", severity, text));
     study.findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     study.verdict = Verdict::of(&study.findings);

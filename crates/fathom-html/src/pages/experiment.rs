@@ -45,7 +45,7 @@ pub(super) fn page(source: &Source) -> Page {
         title: format!("experiment {} on {}", source.name, source.head.target),
         question: study.question.clone(),
         answer: report::answer(&study),
-        verdict: Some(study.verdict),
+        verdict: Some(source.verdict),
         first: first(&shown),
         sections,
     }
@@ -61,7 +61,7 @@ fn without_plan(source: &Source, why: &str) -> Page {
 /// The first screen: findings, what stands beside the answer, what sets it, and what was measured.
 fn first(shown: &Shown) -> Vec<Block> {
     let study = shown.study;
-    let mut blocks = vec![Block::Findings(study.findings.clone())];
+    let mut blocks = vec![Block::Findings(shown.source.findings.to_vec())];
     let mut lines: Vec<String> = report::beside(study).into_iter().collect();
     lines.extend(report::rivals(study));
     lines.extend(report::not_measured(study));

@@ -17,7 +17,7 @@ pub(super) fn page(source: &Source) -> Page {
     // The highest layer has all others below it.
     let depth = |record: &&Record| record.stacks().first().map_or(0, |stack| stack.walk().len());
     let whole = source.records.iter().max_by_key(depth).map_or(&[][..], std::slice::from_ref);
-    let mut first = vec![Block::Findings(found.findings.clone())];
+    let mut first = vec![Block::Findings(source.findings.to_vec())];
     first.extend(parts::stacks(whole));
     let mut sections: Vec<Section> = found.workloads.iter().map(section).collect();
     sections.extend(counted::over_time(source.records));
@@ -29,7 +29,7 @@ pub(super) fn page(source: &Source) -> Page {
         question: "What does each layer cost, from the disks upward, and which disk is slower than the others?"
             .to_owned(),
         answer: answer::of_layers(&found),
-        verdict: Some(found.verdict),
+        verdict: Some(source.verdict),
         first,
         sections,
     }

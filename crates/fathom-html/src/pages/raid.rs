@@ -25,14 +25,14 @@ pub(super) fn page(source: &Source) -> Page {
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
     let mut first = winner::commands(&found, &source.head.target);
-    first.push(Block::Findings(found.findings.clone()));
+    first.push(Block::Findings(source.findings.to_vec()));
     first.extend(winner::stacks(&found, source.records));
     Page {
         title: format!("raid {} on {}", source.name, source.head.target),
         question: "Which array suits these disks: level, layout and chunk, whole, without a member, and while one is rebuilt?"
             .to_owned(),
         answer: answer::of_raid(&found),
-        verdict: Some(found.verdict),
+        verdict: Some(source.verdict),
         first,
         sections,
     }

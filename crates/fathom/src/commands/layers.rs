@@ -38,17 +38,19 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Layers) -> C
             let study = Some(Study { findings: studied.findings, verdict: studied.verdict });
             Ok(Got { records, ending: None, exit: Exit::Done, study })
         })?;
-    let (mut text, studied) = answer(output, &measured.records);
+    let studied = study(&measured.records);
+    let mut text = report::text(&studied, output.width());
     let _ = writeln!(text, "{}", measured.stored_as(|show| format!(". Next: {show}")));
     let mut result = measured.json();
     result["layers"] = serde_json::to_value(&studied).unwrap_or_default();
     finish(output, &text, &result, measured.exit)
 }
 
-/// What a stored run says.
-pub fn answer(output: Output, records: &[Record]) -> (String, LayersStudy) {
-    let studied = study(records);
-    (report::text(&studied, output.width()), studied)
+/// What a stored run says, with what [`super::planned::judge`] found of it.
+pub fn answer(output: Output, records: &[Record], judged: &Study) -> (String, LayersStudy) {
+    let mut found = study(records);
+    (found.findings, found.verdict) = (judged.findings.clone(), judged.verdict);
+    (report::text(&found, output.width()), found)
 }
 
 /// The key without the name of a job.

@@ -12,7 +12,7 @@ use fathom_model::record::{Record, RunHead, RunKind};
 use fathom_report::experiment::{self as report, HowTo};
 use fathom_store::Store;
 use fathom_study::experiment::{ExperimentStudy, Setting, study};
-use fathom_study::verdict::Study;
+use fathom_study::verdict::{self, Study};
 use fathom_sys::sysroot::SysRoot;
 use serde_json::Value;
 
@@ -37,17 +37,18 @@ pub fn answer(
     Ok(match head.kind {
         RunKind::Experiment => {
             let plan = store.plan(&head.id).map_err(|e| CommandError::store(output, &e))?;
-            plan.map(|plan| of_experiment(output, plan, records)).transpose()?
+            let plan = plan.as_ref();
+            plan.map(|plan| of_experiment(output, plan, records, unfinished)).transpose()?
         }
         RunKind::Raid => {
-            let (text, found) = raid::answer(output, records);
-            let study = Study { findings: found.findings.clone(), verdict: found.verdict };
+            let study = judge(head.kind, None, records, unfinished);
+            let (text, found) = raid::answer(output, records, &study);
             let json = serde_json::to_value(&found).unwrap_or_default();
             Some(Answer { text, json: ("raid", json), study })
         }
         RunKind::Layers => {
-            let (text, found) = layers::answer(output, records);
-            let study = Study { findings: found.findings.clone(), verdict: found.verdict };
+            let study = judge(head.kind, None, records, unfinished);
+            let (text, found) = layers::answer(output, records, &study);
             let json = serde_json::to_value(&found).unwrap_or_default();
             Some(Answer { text, json: ("layers", json), study })
         }
@@ -59,17 +60,53 @@ pub fn answer(
     })
 }
 
-fn of_experiment(output: Output, plan: Plan, records: &[Record]) -> Result<Answer, CommandError> {
-    let plan = with_measured_levels(plan, records);
+/// The verdict of a stored run of any kind, as its answer has it.
+pub fn judge(
+    kind: RunKind,
+    plan: Option<&Plan>,
+    records: &[Record],
+    unfinished: Option<&str>,
+) -> Study {
+    let own = match kind {
+        RunKind::Experiment => plan.and_then(|plan| {
+            let plan = with_measured_levels(plan.clone(), records);
+            let cells = fathom_plan::cells(&plan).ok()?;
+            let found = study(&plan, &cells, records);
+            Some(Study { findings: found.findings, verdict: found.verdict })
+        }),
+        RunKind::Raid => {
+            let found = fathom_study::raid::study(records);
+            Some(Study { findings: found.findings, verdict: found.verdict })
+        }
+        RunKind::Layers => {
+            let found = fathom_study::layers::study(records);
+            Some(Study { findings: found.findings, verdict: found.verdict })
+        }
+        _ => None,
+    };
+    match own {
+        Some(own) => verdict::of_stored(own, kind, records.len(), unfinished),
+        None => verdict::judge_stored(kind, records, unfinished),
+    }
+}
+
+fn of_experiment(
+    output: Output,
+    plan: &Plan,
+    records: &[Record],
+    unfinished: Option<&str>,
+) -> Result<Answer, CommandError> {
+    let plan = with_measured_levels(plan.clone(), records);
     let cells = fathom_plan::cells(&plan)
         .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?;
-    let found = study(&plan, &cells, records);
-    let study = Study { findings: found.findings.clone(), verdict: found.verdict };
+    let mut found = study(&plan, &cells, records);
+    let judged = judge(RunKind::Experiment, Some(&plan), records, unfinished);
+    (found.findings, found.verdict) = (judged.findings.clone(), judged.verdict);
     let text = text(output, &found);
     Ok(Answer {
         text,
         json: ("experiment", serde_json::to_value(&found).unwrap_or_default()),
-        study,
+        study: judged,
     })
 }
 
@@ -177,5 +214,17 @@ mod tests {
             "echo 512 > /sys/class/bdi/$(mountpoint -d '/srv/my data')/read_ahead_kb"
         );
         assert_eq!(now(Home::Queue("scheduler"), &KnobPlace::Machine, "bfq"), None);
+    }
+
+    /// Whatever its records come to, what was killed is a part of what was asked for.
+    #[test]
+    fn an_unfinished_run_is_said_to_be_one_in_every_kind() {
+        for kind in [RunKind::Experiment, RunKind::Raid, RunKind::Layers, RunKind::Run] {
+            let ids = |unfinished| {
+                let findings = judge(kind, None, &[], unfinished).findings;
+                findings.into_iter().map(|finding| finding.id).collect::<Vec<_>>()
+            };
+            assert!(ids(Some("partial")).contains(&"unfinished-run".to_owned()), "{kind:?}");
+        }
     }
 }

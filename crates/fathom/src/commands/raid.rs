@@ -122,10 +122,11 @@ fn measure(
     finish(output, &text, &result, measured.exit)
 }
 
-/// What a stored matrix says.
-pub fn answer(output: Output, records: &[Record]) -> (String, RaidStudy) {
-    let studied = study(records);
-    (report::text(&studied, output.width()), studied)
+/// What a stored matrix says, with what [`super::planned::judge`] found of it.
+pub fn answer(output: Output, records: &[Record], judged: &Study) -> (String, RaidStudy) {
+    let mut found = study(records);
+    (found.findings, found.verdict) = (judged.findings.clone(), judged.verdict);
+    (report::text(&found, output.width()), found)
 }
 
 fn options(args: &Raid) -> Result<RaidOptions, String> {

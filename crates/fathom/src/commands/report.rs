@@ -17,7 +17,6 @@ use fathom_html::{html, markdown};
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::{Options, compare};
 use fathom_study::experiment::keep_pairs;
-use fathom_study::verdict;
 use fathom_sys::sysroot::SysRoot;
 use std::path::{Path, PathBuf};
 
@@ -169,7 +168,8 @@ fn of_stored(store: &Store, id: &str, hiding: Option<&mut Hiding>) -> Result<Mad
     }
     let state = state_of(stored.state, &stored.writer);
     let unfinished = (stored.state == RunState::Running).then_some(state);
-    let study = verdict::judge_stored(stored.head.kind, &stored.records, unfinished);
+    let (head, records) = (&stored.head, &stored.records);
+    let study = planned::judge(head.kind, plan.as_ref(), records, unfinished);
     let zone = local_zone();
     let page = pages::of_run(&Source {
         head: &stored.head,

@@ -246,6 +246,20 @@ fn killed_after_a_trial(sandbox: &Sandbox, args: &[&str]) {
     assert_eq!(killed.code, 128 + 9, "{killed:?}");
 }
 
+/// The text, the record and the page have the same verdict, and say why.
+#[track_caller]
+fn says_unfinished(sandbox: &Sandbox, run: &str) {
+    const SAID: &str = "only 2 trials are stored";
+    let text = sandbox.run(&["show", run]);
+    assert!(text.stdout.contains(SAID) && text.stdout.contains("DOUBTFUL"), "{text:?}");
+    let shown = sandbox.json(&["show", run], &[0]).result();
+    let page = sandbox.scratch.join("killed.html");
+    let drawn = sandbox.json(&["report", run, "--output", p(&page)], &[0]).result();
+    let verdicts = [&shown["verdict"], &shown["experiment"]["verdict"], &drawn["verdict"]];
+    assert_eq!(verdicts.map(|verdict| verdict.as_str()), [Some("doubtful"); 3], "{shown}");
+    assert!(fs::read_to_string(&page).unwrap().contains(SAID), "the page does not say it");
+}
+
 fn edited() {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
@@ -259,6 +273,7 @@ fn edited() {
     let args = ["lab", p(&file), p(fs.dir())];
     killed_after_a_trial(&sandbox, &args);
     let unfinished = sandbox.runs()[0]["id"].as_str().unwrap().to_owned();
+    says_unfinished(&sandbox, &unfinished);
     let goes_on = sandbox.run(&[&args[..], &["--dry-run"]].concat());
     assert_eq!(goes_on.code, 0, "{goes_on:?}");
     assert!(goes_on.stdout.contains("goes on with run"), "{goes_on:?}");
