@@ -297,7 +297,18 @@ fn places(capture: &CaptureRecord) -> String {
         format_size(places.hot_bytes(0.9)),
         format_size(places.touched_bytes())
     );
+    if is_even(places) {
+        text +=
+            " (no part of it gets more than another, as of a scan or of random places everywhere)";
+    }
     text
+}
+
+/// Half of the requests begin in about half of what was touched: nothing of it is hot.
+fn is_even(places: &CapturePlaces) -> bool {
+    const REQUESTS_MIN: u64 = 100;
+    let (half, touched) = (places.hot_bytes(0.5) as f64, places.touched_bytes() as f64);
+    places.count >= REQUESTS_MIN && touched > 0.0 && half >= 0.45 * touched
 }
 
 /// What lies far apart, and which of it gets the most.

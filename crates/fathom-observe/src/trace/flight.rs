@@ -78,6 +78,8 @@ struct Table {
     corrections: Vec<(u64, i64)>,
     /// That is looked at when so many have ended.
     next_look: u64,
+    /// Those that were overtaken by far are looked for when so many have ended.
+    next_overtaken: u64,
     /// Ends may be missing: see [`Flight::had_losses`].
     has_losses: bool,
     /// The driver's part of those that arrive shows.
@@ -145,7 +147,7 @@ const FAR_OVERTAKEN: u64 = 1024;
 const LEFT_TIMES_LONGEST: u64 = 10;
 /// How often, in ends, that is looked at, at the most.
 const LEFT_LOOK: u64 = 32;
-/// How often, in ends, the others are looked at.
+/// How often, in ends, the others are looked at, at the most: of many that wait, once in as many ends.
 const LOOK: u64 = 512;
 
 /// How long requests take that are alone at their place when they end, of which it is known which end is theirs.
@@ -206,6 +208,7 @@ impl Table {
             left,
             corrections,
             next_look,
+            next_overtaken: LOOK,
             has_losses: false,
             has_issues: false,
             gap_ns: 0,
@@ -269,10 +272,19 @@ impl Table {
         found.map(|(key, _)| key.2)
     }
 
+    /// Of those of just this place and length that the driver has not got the oldest of the newest ones. The driver gets them in their
+    /// order, so that those that it has, of which any number may wait for ends that never come, are not looked through.
+    fn first_unissued(&self, event: &Event) -> Option<u64> {
+        let range = (event.class, event.sector, 0)..=(event.class, event.sector, u64::MAX);
+        let is_exact = |w: &Waiting| w.sectors == event.sectors && w.left == w.sectors;
+        let there = self.waiting.range(range).rev().filter(|(_, waiting)| is_exact(waiting));
+        there.take_while(|(_, w)| w.issue_ns.is_none()).last().map(|(key, _)| key.2)
+    }
+
     /// The driver got what lies in this range.
     fn issue(&mut self, event: &Event) {
         self.has_issues = true;
-        if let Some(order) = self.exact(event, |waiting| waiting.issue_ns.is_none()) {
+        if let Some(order) = self.first_unissued(event) {
             if let Some(waiting) = self.waiting.get_mut(&(event.class, event.sector, order)) {
                 waiting.issue_ns = Some(event.time_ns);
             }
@@ -409,7 +421,8 @@ impl Table {
     fn count_end(&mut self, event: &Event) {
         self.ended += 1;
         self.ended_of[event.class as usize] += 1;
-        if self.ended.is_multiple_of(LOOK) {
+        if self.ended >= self.next_overtaken {
+            self.next_overtaken = self.ended + LOOK.max(self.waiting.len() as u64);
             self.forget_overtaken(event.time_ns);
         }
         if self.has_losses && self.ended >= self.next_look {
@@ -541,8 +554,11 @@ impl Table {
             waiting.left_ns.is_some()
                 || ended - waiting.ended_before > TWIN_OVERTAKEN + 4 * in_flight
         };
-        if let Some(order) = self.exact(event, is_overtaken) {
-            self.give_up(&(event.class, event.sector, order), event.time_ns);
+        // Where the oldest is not, none is.
+        let Some(order) = self.exact(event, |_| true) else { return };
+        let key = (event.class, event.sector, order);
+        if self.waiting.get(&key).is_some_and(is_overtaken) {
+            self.give_up(&key, event.time_ns);
         }
     }
 
@@ -595,7 +611,8 @@ impl Table {
     fn forget_old(&mut self, now_ns: u64) {
         let before = self.waiting.len();
         self.forget(now_ns, |waiting| now_ns.saturating_sub(waiting.start_ns) >= AGE_NS_MAX);
-        if self.waiting.len() == before {
+        // What frees little would be done again for nearly each one to come.
+        if self.waiting.len() > before - before / 4 {
             // Hardly any end is there, and what the few tell of all others is nothing.
             self.known = Default::default();
             self.forget(now_ns, |_| true);

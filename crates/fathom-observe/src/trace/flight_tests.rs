@@ -175,3 +175,35 @@ fn lost_ends_do_not_fill_the_memory() {
     }
     assert!(flight.depth().0 <= WAITING_MAX && flight.abandoned() > 0);
 }
+
+/// Requests at one place, or at many, whose ends never come: four times as many take four times as long, and not sixteen times.
+#[test]
+fn what_never_ends_takes_no_longer_the_more_it_is() {
+    use std::time::Instant;
+    let took = |count: u64, places: u64, has_losses: bool| {
+        let mut flight = Flight::default();
+        let mut done = Vec::new();
+        if has_losses {
+            flight.had_losses();
+        }
+        let begun = Instant::now();
+        for number in 0..count {
+            let sector = number % places * 8;
+            flight.step(&step(Queue, 10 * number, sector, 8), &mut done);
+            flight.step(&step(Issue, 10 * number + 1, sector, 8), &mut done);
+            // Something else goes on.
+            flight.step(&step(Queue, 10 * number + 2, 1 << 40, 8), &mut done);
+            flight.step(&step(Complete, 10 * number + 5, 1 << 40, 8), &mut done);
+        }
+        begun.elapsed().as_secs_f64()
+    };
+    for places in [1, u64::MAX] {
+        for has_losses in [false, true] {
+            let least = |count| {
+                (0..3).map(|_| took(count, places, has_losses)).min_by(f64::total_cmp).unwrap()
+            };
+            let (few, many) = (least(5_000), least(20_000));
+            assert!(many < 9.0 * few, "{places} {has_losses}: {few} {many}");
+        }
+    }
+}

@@ -100,12 +100,11 @@ impl Capture {
         }
         let processors = Processors::now(root);
         let recorder = open_recorder(&files, &points, &processors.online)?;
-        let start_sector = watched.part.map_or(0, |(start, _)| start);
         let threads = recorder.tells_threads().then(|| Threads::new(root));
         let is_own_mount = files.is_own_mount();
         Ok(Self {
             recorder,
-            transcript: Transcript::new(layouts, start_sector, threads),
+            transcript: Transcript::new(layouts, watched.part, threads),
             from_ns: 0,
             tracepoints,
             counted_ns: clock::monotonic_ns(),
@@ -247,11 +246,16 @@ fn is_whole(time_ns: u64, from_ns: u64, until_ns: u64) -> bool {
     (from_ns..=until_ns).contains(&time_ns)
 }
 
+/// Requests of the whole disk that begin so far before a partition at the most may reach into it: 16 MiB.
+const REACH_SECTORS: u64 = 16 << 11;
+
 fn filter(watched: Watched, has_count: bool) -> String {
     // As the kernel holds device numbers inside.
     let device = watched.device.major << 20 | watched.device.minor;
     let Some((start, count)) = watched.part else { return format!("dev == {device}") };
-    let inside = format!("sector >= {start} && sector < {}", start + count);
+    // The kernel's filters cannot add: what begins before it and may reach into it is looked at when it comes.
+    let from = start.saturating_sub(REACH_SECTORS);
+    let inside = format!("sector >= {from} && sector < {}", start + count);
     // Flushes are of the whole device.
     let flush = if has_count { " || nr_sector == 0" } else { "" };
     format!("dev == {device} && ({inside}{flush})")
@@ -348,6 +352,16 @@ mod tests {
     fn what_happens_while_tracepoints_go_on_and_off_is_left_out() {
         let whole = [90, 100, 200, 201].map(|time_ns| is_whole(time_ns, 100, 200));
         assert_eq!(whole, [false, true, true, false]);
+    }
+
+    #[test]
+    fn of_a_partition_what_reaches_into_it_passes_too() {
+        let device = fathom_sys::devno::DevNo { major: 7, minor: 3 };
+        let of = |part| filter(Watched { device, part }, true);
+        assert_eq!(of(None), "dev == 7340035");
+        let inside = "dev == 7340035 && (sector >= 67232 && sector < 108192 || nr_sector == 0)";
+        assert_eq!(of(Some((100_000, 8192))), inside);
+        assert!(of(Some((2048, 8192))).contains("sector >= 0 && sector < 10240"));
     }
 
     #[test]

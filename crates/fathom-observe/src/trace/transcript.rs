@@ -16,8 +16,8 @@ pub(super) struct Transcript {
     names: Names,
     /// Where the numbers are those of threads.
     threads: Option<Threads>,
-    /// Where the captured part of the device begins.
-    start_sector: u64,
+    /// Where the captured part of the device begins and ends.
+    part: Option<(u64, u64)>,
     shelves: Shelves,
     /// By the number of the action.
     last: [Last; Action::ALL.len()],
@@ -37,13 +37,19 @@ struct Last {
 const NO_LETTERS: u64 = 0;
 
 impl Transcript {
-    pub(super) fn new(layouts: Layouts, start_sector: u64, threads: Option<Threads>) -> Self {
+    /// Of all of a device, or of a part that begins at that sector and has so many.
+    pub(super) fn new(
+        layouts: Layouts,
+        part: Option<(u64, u64)>,
+        threads: Option<Threads>,
+    ) -> Self {
+        let part = part.map(|(start, count)| (start, start.saturating_add(count)));
         let last = Last { letters: NO_LETTERS, what: 0, process: 0, name: [0; 16], who: 0 };
         Self {
             layouts,
             names: Names::default(),
             threads,
-            start_sector,
+            part,
             shelves: Shelves::default(),
             last: [last; Action::ALL.len()],
         }
@@ -63,11 +69,17 @@ impl Transcript {
     #[inline]
     pub(super) fn add(&mut self, cpu: u32, sample: &Sample<'_>) {
         let said = self.layouts.of(sample.raw).and_then(|layout| layout.fields(sample.raw));
-        let Some(said) = said else { return };
+        let Some(mut said) = said else { return };
+        let start_sector = self.part.map_or(0, |(start, _)| start);
+        if let Some(part) = self.part
+            && !keep_inside(&mut said, part)
+        {
+            return;
+        }
         let step = Step {
             action: said.action,
             time_ns: sample.time_ns,
-            sector: said.sector.saturating_sub(self.start_sector),
+            sector: said.sector.saturating_sub(start_sector),
             other_sector: said.other_sector,
             error: said.error,
             what: self.what(&said),
@@ -114,6 +126,19 @@ impl Transcript {
     ) -> io::Result<()> {
         writer.round(&mut self.shelves, &self.names, until)
     }
+}
+
+/// Of a request of the whole disk what lies in a part of it, and whether there is any. What has no place, as flushes, has none to cut.
+fn keep_inside(said: &mut Fields<'_>, (start, end): (u64, u64)) -> bool {
+    if said.sectors == 0 {
+        return true;
+    }
+    let its_end = said.sector.saturating_add(u64::from(said.sectors)).min(end);
+    let from = said.sector.max(start);
+    // Shorter than it was, and so no more than 32 bits.
+    said.sectors = its_end.saturating_sub(from) as u32;
+    said.sector = from;
+    said.sectors > 0
 }
 
 /// The letters as one number, without what stands behind their end; none of those that are too long for that.

@@ -64,9 +64,10 @@ fn record(prng: &mut Prng, letters: usize) -> (u32, Vec<u8>) {
 /// itself.
 #[test]
 fn a_trace_says_what_its_records_say() {
-    for (letters, start_sector) in [(8, 0), (10, 1000)] {
+    const PART: (u64, u64) = (1000, 1 << 29);
+    for (letters, part) in [(8, None), (10, Some(PART))] {
         let mut prng = Prng::new(17, letters as u64);
-        let mut transcript = Transcript::new(layouts(letters), start_sector, None);
+        let mut transcript = Transcript::new(layouts(letters), part, None);
         let mut writer = Writer::new(Vec::new(), &Head::default()).expect("memory");
         let (layouts, mut names) = (layouts(letters), Names::default());
         let (mut events, mut now_ns): (Vec<Event>, u64) = (Vec::new(), 1_000_000);
@@ -81,7 +82,17 @@ fn a_trace_says_what_its_records_say() {
                 transcript.add(cpu, &Sample { time_ns, process, raw: &raw });
                 let Some(mut event) = layouts.read(&raw, &mut names) else { continue };
                 (event.time_ns, event.process, event.cpu) = (time_ns, process, cpu as u16);
-                event.sector = event.sector.saturating_sub(start_sector);
+                if let Some((start, count)) = part {
+                    let end = event.end_sector().min(start + count);
+                    let from = event.sector.max(start);
+                    if event.sectors > 0 {
+                        let Some(inside) = end.checked_sub(from).filter(|more| *more > 0) else {
+                            continue;
+                        };
+                        (event.sector, event.sectors) = (from, inside as u32);
+                    }
+                    event.sector = event.sector.saturating_sub(start);
+                }
                 events.push(event);
             }
             let until = Until { whole_ns: now_ns - 300, own_ns: u64::MAX };
@@ -101,4 +112,27 @@ fn a_trace_says_what_its_records_say() {
         assert_eq!(other, None, "{letters}");
         assert_eq!(reader.names().since(0), names.since(0));
     }
+}
+
+/// Requests of the whole disk that begin before a partition, end behind it, or only lie beside it.
+#[test]
+fn of_a_request_what_lies_in_the_part_counts() {
+    let inside = |sector: u64, sectors: u32| {
+        let mut said = Fields {
+            action: Action::Queue,
+            sector,
+            sectors,
+            other_sector: 0,
+            error: 0,
+            letters: b"R",
+            name: None,
+        };
+        keep_inside(&mut said, (1000, 2000)).then_some((said.sector, said.sectors))
+    };
+    assert_eq!(inside(1000, 8), Some((1000, 8)));
+    assert_eq!(inside(996, 8), Some((1000, 4)));
+    assert_eq!(inside(1996, 8), Some((1996, 4)));
+    assert_eq!(inside(0, 4000), Some((1000, 1000)));
+    assert_eq!([inside(992, 8), inside(2000, 8)], [None; 2]);
+    assert_eq!(inside(0, 0), Some((0, 0)), "a flush is of all partitions");
 }

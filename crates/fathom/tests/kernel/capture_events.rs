@@ -26,6 +26,7 @@ pub fn trials() -> Vec<Trial> {
             &[FathomBinary, Capability::Zram],
             early,
         ),
+        kernel_test("capture_of_a_device_that_grows", &needs, grows),
         kernel_test("capture_counts_merges", &needs, merged),
         kernel_test("capture_counts_every_step", &with("sfdisk"), every_step),
         kernel_test("capture_proves_a_twin", &needs, twin),
@@ -76,6 +77,46 @@ fn partition() {
         assert_eq!(capture["size_bytes"], 16 * MIB, "{capture}");
         let end = capture["places"]["end_byte"].as_u64().unwrap();
         assert!((4096 * own..=16 * MIB).contains(&end), "{end}");
+    }
+    reaches_into(&sandbox, &device);
+}
+
+/// Reads of the disk from 2 KiB before a partition, and from 2 KiB before its end: of these what lies in it counts. 2 KiB behind it none does.
+fn reaches_into(sandbox: &Sandbox, device: &LoopDevice) {
+    let read = |offset: u64, count: u32| {
+        let from = format!("bs=4k count={count} skip={offset} iflag=direct,skip_bytes");
+        let of = p(device.path());
+        format!("for i in $(seq 100); do dd if={of} of=/dev/null {from} status=none; done")
+    };
+    let (start, size) = (34816 * 512, 32768 * 512);
+    let script = [read(start - 2048, 1), read(start + size - 2048, 1), read(start + size, 1)];
+    let trace = sandbox.dir().join("into");
+    let done = during(sandbox, &device.partition(2), &trace, &script.join("; "));
+    assert!(done.code <= 1, "{done:?}");
+    let capture = &done.result()["capture"];
+    let class = &capture["classes"].as_array().unwrap()[0];
+    let sizes = class["sizes"].as_array().unwrap();
+    assert!(sizes.iter().any(|of| of[0] == 2048 && of[1] == 200), "{class}");
+    assert!(capture["places"]["end_byte"].as_u64() <= Some(16 * MIB), "{capture}");
+}
+
+/// A loop device whose file grows while it is captured: noted, and a doubt where requests go to what was not there before.
+fn grows() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.scratch.join("grows.img");
+    fs::write(&file, vec![1; 16 << 20]).unwrap();
+    for (number, (skip, severity)) in [(0, "note"), (20, "doubtful")].into_iter().enumerate() {
+        fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(16 * MIB).unwrap();
+        let device = LoopDevice::over(&file, &LoopOptions::default()).unwrap();
+        let (path, image) = (p(device.path()), p(&file));
+        let grow = format!("truncate -s 32M {image}; losetup -c {path}");
+        let read = format!("dd if={path} of=/dev/null bs=64k count=40 iflag=direct status=none");
+        let script = format!("{read}; {grow}; {read} iflag=direct,skip_bytes skip={skip}M");
+        let trace = sandbox.dir().join(number.to_string());
+        let done = during(&sandbox, device.path(), &trace, &script);
+        assert!(done.code <= 1, "{done:?}");
+        let finding = done.finding("capture-device-resized");
+        assert_eq!(finding["severity"], severity, "{finding}");
     }
 }
 

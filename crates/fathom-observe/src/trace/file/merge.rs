@@ -51,6 +51,10 @@ impl Merge {
 
     /// When events of a round up to that time may have been lost: a ring that was full has none until it was read. The longest pause of
     /// each, and all between these; one may last to the end.
+    ///
+    /// That of a processor that was idle for most of the round is nearly all of the round, and nothing shorter would be true: a round says
+    /// how many were lost and not of which processor, and rings of perf events lose those of idle processors on some kernels. An end that was
+    /// lost there could be that of any request that waited then, wherever it was issued.
     pub(super) fn hole(&self, until_ns: u64) -> Option<(u64, u64)> {
         let waiting = |ring: &Ring| ring.gone.min(ring.events.len());
         let rings = || self.rings.iter().map(|ring| &ring.events[waiting(ring)..]);

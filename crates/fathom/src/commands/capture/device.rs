@@ -60,6 +60,11 @@ impl Identity {
         self.disk.has("loop") || self.disk.flag("removable") == Some(true)
     }
 
+    /// The size that it has now, when that is another one than it was.
+    pub fn other_size(&self) -> Option<u64> {
+        self.own.size_bytes().filter(|bytes| *bytes > 0 && *bytes != self.size_bytes)
+    }
+
     /// What it is now.
     pub fn now(&self) -> Now {
         match self.own.size_bytes() {

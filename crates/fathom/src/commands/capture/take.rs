@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
 use fathom_base::shell;
-use fathom_base::units::{format_count, format_length};
+use fathom_base::units::{format_count, format_length, format_size};
 use fathom_guard::FileRefusal;
 use fathom_model::finding::{Finding, Severity};
 use fathom_observe::trace::file::{Head, Totals, Writer};
@@ -141,6 +141,7 @@ pub fn take(
     };
     let mut taken = characterise(output, stop, wish, &over)?;
     taken.record.stacks = standing::again(wish.root, stacks);
+    taken.findings.extend(resized(wish, &over, taken.record.places.end_byte));
     taken.findings.extend(without_instance.map(|why| by_perf_rings(&why)));
     taken.findings.extend(over.meddling.map(meddled));
     taken.findings.extend(over.left.map(|name| left(wish.root, &name)));
@@ -153,7 +154,7 @@ fn no_room(output: Output, refusal: &FileRefusal) -> CommandError {
     if let (FileRefusal::Space { .. }, Some((what, _))) = (refusal, text.rsplit_once("; use ")) {
         text = format!("{what}; write the trace to another disk: -o FILE");
     }
-    CommandError::report_as(output, &text, Exit::Refused)
+    CommandError::report_as(output, &text, Exit::of_room(refusal))
 }
 
 /// The command's first word.
@@ -429,6 +430,27 @@ fn device_went(wish: &Wish<'_>, over: &Over) -> Option<Finding> {
         ),
         _ => finding.advise("look at dmesg, and capture again when it stays"),
     })
+}
+
+/// The device has another size by now, while all places are told of the one that it had.
+fn resized(wish: &Wish<'_>, over: &Over, end_byte: u64) -> Option<Finding> {
+    let bytes = wish.device.identity.other_size().filter(|_| over.device == Now::Same)?;
+    let (name, before) = (&wish.device.name, wish.device.size_bytes);
+    let (what, severity) = match wish.device.watched.part {
+        Some(_) if bytes > before => (
+            "what lies behind its old end is missing, in the trace and in all figures",
+            Severity::Doubtful,
+        ),
+        _ if end_byte > before => (
+            "some requests lie behind its old end, and a replay on another size puts these into wrong places",
+            Severity::Doubtful,
+        ),
+        _ => ("no request went to places that it did not have before", Severity::Note),
+    };
+    let (old, new) = (format_size(before), format_size(bytes));
+    let text = format!("{name} had {old} when it began and {new} at its end: {what}");
+    let finding = Finding::new("capture-device-resized", severity, text);
+    Some(finding.advise("capture again now that it has its size"))
 }
 
 /// Events are missing, and nobody knows which.
