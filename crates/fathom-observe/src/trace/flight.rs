@@ -278,7 +278,9 @@ impl Table {
         let range = (event.class, event.sector, 0)..=(event.class, event.sector, u64::MAX);
         let is_exact = |w: &Waiting| w.sectors == event.sectors && w.left == w.sectors;
         let there = self.waiting.range(range).rev().filter(|(_, waiting)| is_exact(waiting));
-        there.take_while(|(_, w)| w.issue_ns.is_none()).last().map(|(key, _)| key.2)
+        let newest = there.take_while(|(_, w)| w.issue_ns.is_none()).last().map(|(key, _)| key.2);
+        // One that it gave back may be older than some that it has.
+        newest.or_else(|| self.exact(event, |waiting| waiting.issue_ns.is_none()))
     }
 
     /// The driver got what lies in this range.

@@ -199,11 +199,33 @@ fn what_never_ends_takes_no_longer_the_more_it_is() {
     };
     for places in [1, u64::MAX] {
         for has_losses in [false, true] {
-            let least = |count| {
-                (0..3).map(|_| took(count, places, has_losses)).min_by(f64::total_cmp).unwrap()
-            };
-            let (few, many) = (least(5_000), least(20_000));
-            assert!(many < 9.0 * few, "{places} {has_losses}: {few} {many}");
+            // The least of each side, in turn, until it shows: whatever else runs only makes them longer.
+            let (mut few, mut many) = (f64::INFINITY, f64::INFINITY);
+            for _ in 0..20 {
+                few = few.min(took(5_000, places, has_losses));
+                many = many.min(took(20_000, places, has_losses));
+                if many < 8.0 * few {
+                    break;
+                }
+            }
+            assert!(many < 8.0 * few, "{places} {has_losses}: {few} {many}");
         }
     }
+}
+
+/// Two at one place: the older one was given back, and is issued again while the driver has the newer one.
+#[test]
+fn what_was_given_back_is_issued_again_beside_a_newer_one() {
+    let found = ended(&[
+        step(Queue, 1, 8, 8),
+        step(Issue, 2, 8, 8),
+        step(Queue, 3, 8, 8),
+        step(Issue, 4, 8, 8),
+        step(Requeue, 5, 8, 8),
+        step(Issue, 6, 8, 8),
+        step(Complete, 7, 8, 8),
+        step(Complete, 8, 8, 8),
+    ]);
+    let arrived: Vec<_> = found.iter().filter(|d| d.0 == Arrived).collect();
+    assert_eq!(arrived, [&(Arrived, 8, 1, Some(6), 7), &(Arrived, 8, 3, Some(4), 8)]);
 }
