@@ -145,10 +145,6 @@ fn options(args: &Raid) -> Result<RaidOptions, String> {
     let fraction = parse_fraction(&args.write_fraction)
         .map_err(|e| format!("--write-fraction={}: {e}", args.write_fraction))?;
     let is_loop = |device: &String| device.starts_with("loop:");
-    let knob = |text: &String| match text.split_once('=') {
-        Some((knob, value)) => Ok((knob.to_owned(), value.to_owned())),
-        None => Err(format!("--knob={text}: write KNOB=VALUE, such as md.sync_speed_max=50000")),
-    };
     Ok(RaidOptions {
         devices: args
             .devices
@@ -170,9 +166,23 @@ fn options(args: &Raid) -> Result<RaidOptions, String> {
         random_block: args.block_size.clone(),
         depth: args.depth,
         write_fraction: fraction,
-        knobs: args.knob.iter().map(knob).collect::<Result<_, _>>()?,
+        knobs: args.knob.iter().map(|text| knob(text)).collect::<Result<_, _>>()?,
         is_assumed_clean: args.assume_clean,
     })
+}
+
+/// A setting of the registry and a value that it can have, in the kernel's unit.
+fn knob(text: &str) -> Result<(String, String), String> {
+    let Some((id, value)) = text.split_once('=') else {
+        return Err(format!("--knob={text}: write KNOB=VALUE, such as md.sync_speed_max=50000"));
+    };
+    let (bare, selector) = id.split_at(id.find('@').unwrap_or(id.len()));
+    let found = fathom_knobs::find(bare).and_then(|knob| {
+        fathom_knobs::legal::check_value(knob, value)?;
+        let value = fathom_knobs::legal::in_unit(knob, value);
+        Ok((format!("{}{selector}", knob.id), value))
+    });
+    found.map_err(|error| format!("--knob={text}: {error}"))
 }
 
 /// Levels that md has.
@@ -219,5 +229,21 @@ fn slice(args: &Raid, are_loops: bool) -> Result<Option<SliceSpec>, String> {
             parse_size(size).map_err(|e| format!("--size={size}: {e}; or all"))?;
             Ok(Some(SliceSpec { start: args.start.clone(), size: Some(size.to_owned()) }))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_does_not_exist_or_cannot_have_the_value_is_a_mistake() {
+        let pair = |id: &str, value: &str| Ok((id.to_owned(), value.to_owned()));
+        assert_eq!(knob("md.sync_speed_max=50000"), pair("md.sync_speed_max", "50000"));
+        assert_eq!(knob("block.scheduler@members=none"), pair("block.scheduler@members", "none"));
+        let refused = |text: &str| knob(text).unwrap_err();
+        assert!(refused("md.sync_speed=3").contains("did you mean 'md.sync_"));
+        assert!(refused("md.sync_speed_max=fast").starts_with("--knob=md.sync_speed_max=fast: "));
+        assert!(refused("md.sync_speed_max").contains("KNOB=VALUE"));
     }
 }

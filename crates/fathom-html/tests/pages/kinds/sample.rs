@@ -3,7 +3,7 @@
 use fathom_html::page::Page;
 use fathom_html::pages::{Source, of_run};
 use fathom_model::builtin;
-use fathom_model::finding::Verdict;
+use fathom_model::finding::{Finding, Verdict};
 use fathom_model::host::HostFacts;
 use fathom_model::limits::LimitsRecord;
 use fathom_model::plan::Plan;
@@ -143,16 +143,38 @@ pub fn markdown(head: &RunHead, records: &[Record], plan: Option<&Plan>) -> Stri
 /// The page of a run.
 pub fn page(head: &RunHead, records: &[Record], plan: Option<&Plan>) -> Page {
     let zone = TimeZone::UTC;
+    let (findings, verdict) = judged(head.kind, records, plan);
     of_run(&Source {
         head,
         name: "7f3k",
         records,
-        findings: &[],
-        verdict: Verdict::Trusted,
+        findings: &findings,
+        verdict,
         plan,
         how_to,
         zone: &zone,
     })
+}
+
+/// What the study of a kind that has one of its own finds.
+fn judged(kind: RunKind, records: &[Record], plan: Option<&Plan>) -> (Vec<Finding>, Verdict) {
+    let nothing = (Vec::new(), Verdict::Trusted);
+    match kind {
+        RunKind::Raid => {
+            let found = fathom_study::raid::study(records);
+            (found.findings, found.verdict)
+        }
+        RunKind::Layers => {
+            let found = fathom_study::layers::study(records);
+            (found.findings, found.verdict)
+        }
+        RunKind::Experiment => plan.map_or(nothing, |plan| {
+            let cells = fathom_plan::cells(plan).expect("cells");
+            let found = fathom_study::experiment::study(plan, &cells, records);
+            (found.findings, found.verdict)
+        }),
+        _ => nothing,
+    }
 }
 
 /// Commands as the registry of settings would have them.
