@@ -448,7 +448,8 @@ fn after_a_kill() {
     let ours = block.clone();
     spoil(device.backing(), place, &[0xa5; BLOCK]);
     spoil(device.backing(), other, &[0; BLOCK]);
-    assert_eq!(verify(&sandbox, target), (1, BTreeMap::new()));
+    let result = sandbox.json(&["verify", target], &[1]).result();
+    assert_eq!(result["checks"][0]["verify"]["mismatches"], 0);
     spoil(device.backing(), other, &ours.1);
     block.1[700] ^= 4;
     spoil(device.backing(), block.0, &block.1);
