@@ -266,7 +266,7 @@ fn closed_meanwhile() {
     ] {
         fs::create_dir(&dir).unwrap();
         chown(&dir, Some(NOBODY), Some(NOBODY)).unwrap();
-        let args = ["--json", "run", "randwrite", p(&dir), files, "size=768k", "duration=2s"];
+        let args = ["--json", "run", "randwrite", p(&dir), files, "size=768k", "duration=4s"];
         let more = ["warmup=0s", "verify=after", if keep { "--keep" } else { "--quiet" }];
         let mut command = somebody.command(&db, &[&args[..], &more].concat());
         let running = Running::start(&mut command, "progress", 1);
