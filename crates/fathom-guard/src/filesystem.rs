@@ -178,7 +178,8 @@ fn devices(root: &SysRoot, mount: &Mount) -> Vec<String> {
 /// one boot only says of which.
 fn device(root: &SysRoot, devno: DevNo) -> Option<String> {
     let found = BlockDir::by_devno(root, devno)?;
-    let disk = found.disk_of_partition().and_then(|disk| device(root, disk.devno()?));
+    let disk = found.disk().filter(|_| found.is_partition());
+    let disk = disk.and_then(|disk| device(root, disk.devno()?));
     let id = identity::device_id(root, devno);
     let boot = (id.kind == DeviceIdKind::NameSizeSequence).then(|| process::boot_id(root));
     let words = [disk, boot.flatten(), Some(id.text)];
