@@ -387,14 +387,15 @@ impl Replacements {
             Value::String(text) if key == "serial" => {
                 *text = short_serial(text, self.seed).unwrap_or_else(|| self.text(text));
             }
-            Value::String(text) if key == "links" && text.starts_with("by-id/") => {
-                let mut link = self.text(text);
+            Value::String(text) if key == "wwn" || key == "links" && text.starts_with("by-id/") => {
+                let mut name = self.text(text);
                 for serial in &self.serials {
                     if let Some(other) = short_serial(serial, self.seed) {
-                        link = replaced(&link, serial, &other);
+                        name = replaced(&name, serial, &other);
+                        name = replaced(&name, &serial.replace(' ', "_"), &other);
                     }
                 }
-                *text = link;
+                *text = name;
             }
             Value::String(text) if !PLAIN.contains(&key) => {
                 let hidden = self.text(&without_command_line(text));

@@ -26,6 +26,8 @@ pub struct Scene<'a> {
     beside: Vec<Beside>,
     /// Every drive once, see `rules::drives::each_drive`.
     pub(crate) drives: OnceCell<Vec<usize>>,
+    /// The nodes with superblocks of md's own format by the UUID of the array, see `rules::arrays::superblocks`.
+    pub(crate) md_superblocks: OnceCell<BTreeMap<String, Vec<usize>>>,
 }
 
 impl<'a> Scene<'a> {
@@ -38,9 +40,9 @@ impl<'a> Scene<'a> {
         let by_key = snapshot.machine.by_key();
         let swaps = snapshot.system.swaps.iter().filter_map(|swap| swap.node.as_ref());
         let swaps = swaps.filter_map(|node| by_key.get(node).copied()).collect();
-        let drives = OnceCell::new();
+        let (drives, md_superblocks) = (OnceCell::new(), OnceCell::new());
         let (above, beside) = (snapshot.machine.above(), beside(nodes));
-        Self { snapshot, above, by_name, by_key, swaps, beside, drives }
+        Self { snapshot, above, by_name, by_key, swaps, beside, drives, md_superblocks }
     }
 
     /// The graph.

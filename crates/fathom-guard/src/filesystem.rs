@@ -1,7 +1,8 @@
 //! Which filesystem it was that something was made on: by the next start another one may be mounted in the same place.
 
 use crate::{place, relations};
-use fathom_inspect::identity::{self, DeviceIdKind};
+use fathom_inspect::identity::{self, DeviceId, DeviceIdKind};
+use fathom_model::plan::Footing;
 use fathom_sys::devno::DevNo;
 use fathom_sys::fsinfo;
 use fathom_sys::mounts::{self, Mount};
@@ -165,25 +166,62 @@ pub fn mounted(
 
 /// The identifiers of the devices that a mounted filesystem lies on, as far as they are known.
 fn devices(root: &SysRoot, mount: &Mount) -> Vec<String> {
+    below(root, mount).into_iter().filter_map(|devno| device(root, devno)).collect()
+}
+
+/// The devices that a mounted filesystem lies on.
+fn below(root: &SysRoot, mount: &Mount) -> Vec<DevNo> {
     // Those without a device's number name their devices, and others the way to a machine that may not answer.
     let has_members = matches!(mount.fs_type.as_str(), "btrfs" | "bcachefs");
     if mount.devno.major == 0 && !has_members {
         return Vec::new();
     }
-    let all = relations::devices_of_mount(root, mount).into_iter();
-    all.filter_map(|devno| device(root, devno)).collect()
+    relations::devices_of_mount(root, mount)
 }
 
-/// The identifier of a device that no copy of its content has: that of a partition says on which disk it is, and what holds for
-/// one boot only says of which.
+/// What a word of a plan leads to, by what holds after a boot too: a block device, or the filesystem that holds a path, which need
+/// not exist itself.
+#[must_use]
+pub fn footing(root: &SysRoot, word: &str, path: &Path) -> Footing {
+    let own = mounts::own_mounts(root);
+    let (filesystem, numbers) = match relations::block_number(root, path) {
+        Some(devno) => (None, vec![devno]),
+        None => {
+            let uuid = FilesystemId::of(root, path).and_then(|id| id.uuid);
+            (uuid, mounts::mount_of(&own, path).map_or_else(Vec::new, |mount| below(root, mount)))
+        }
+    };
+    let lasting = |devno| told_by(root, devno, &|id| id.lasting().to_owned());
+    let devices = numbers.into_iter().filter_map(lasting).collect();
+    Footing { word: word.to_owned(), filesystem, devices }
+}
+
+/// What a word of a plan leads to that names a small file whose content is what matters; none where it cannot be read.
+#[must_use]
+pub fn content_footing(root: &SysRoot, word: &str, path: &Path) -> Option<Footing> {
+    let content = std::fs::read(root.path(path)).ok()?;
+    let told = format!("{} bytes with checksum {:08x}", content.len(), crc32c::crc32c(&content));
+    Some(Footing { word: word.to_owned(), filesystem: None, devices: vec![told] })
+}
+
+/// The identifier of a device that no copy of its content has; what holds for one boot only says of which.
 fn device(root: &SysRoot, devno: DevNo) -> Option<String> {
+    told_by(root, devno, &|id| match id.kind {
+        DeviceIdKind::NameSizeSequence => {
+            let boot = process::boot_id(root).into_iter();
+            boot.chain([id.text.clone()]).collect::<Vec<_>>().join("/")
+        }
+        _ => id.text.clone(),
+    })
+}
+
+/// A device in words: of a partition also on which disk it is.
+fn told_by(root: &SysRoot, devno: DevNo, words: &dyn Fn(&DeviceId) -> String) -> Option<String> {
     let found = BlockDir::by_devno(root, devno)?;
     let disk = found.disk().filter(|_| found.is_partition());
-    let disk = disk.and_then(|disk| device(root, disk.devno()?));
-    let id = identity::device_id(root, devno);
-    let boot = (id.kind == DeviceIdKind::NameSizeSequence).then(|| process::boot_id(root));
-    let words = [disk, boot.flatten(), Some(id.text)];
-    Some(words.into_iter().flatten().collect::<Vec<_>>().join("/"))
+    let disk = disk.and_then(|disk| told_by(root, disk.devno()?, words));
+    let own = words(&identity::device_id(root, devno));
+    Some(disk.map_or_else(|| own.clone(), |disk| format!("{disk}/{own}")))
 }
 
 #[cfg(test)]

@@ -50,6 +50,15 @@ impl DeviceId {
     pub fn is_meant_by(&self, text: &str) -> bool {
         self.text == text || self.also.as_deref() == Some(text)
     }
+
+    /// Its text without what a boot changes.
+    #[must_use]
+    pub fn lasting(&self) -> &str {
+        match (self.kind, self.text.rsplit_once(':')) {
+            (DeviceIdKind::NameSizeSequence, Some((name_and_size, _))) => name_and_size,
+            _ => &self.text,
+        }
+    }
 }
 
 impl fmt::Display for DeviceId {

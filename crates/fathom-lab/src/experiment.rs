@@ -14,6 +14,7 @@ pub(crate) mod figure;
 mod loads;
 pub(crate) mod machine;
 mod memory_group;
+mod mounted;
 pub mod outline;
 mod places;
 pub(crate) mod program;
@@ -40,7 +41,9 @@ use fathom_sys::clock;
 use fathom_sys::counters;
 use fathom_sys::sysroot::SysRoot;
 use resume::Done;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Trials in a row that may be void because of what the machine did beside, before that ends the experiment.
@@ -128,6 +131,7 @@ pub fn run(
         void_in_a_row: 0,
         begun_ns: clock::monotonic_ns(),
         wear,
+        stage: Stage::default(),
     };
     let ended = campaign.run();
     let Campaign { lab, plan, cells, records, fresh, .. } = campaign;
@@ -180,6 +184,43 @@ struct Campaign<'r, 'l, 'b, 'k> {
     void_in_a_row: u32,
     begun_ns: u64,
     wear: Wear,
+    stage: Stage,
+}
+
+/// Blocks that belong together: all of most plans, of a narrowing those for the given levels, then those for each further one.
+#[derive(Debug, Default)]
+struct Stage {
+    number: u32,
+    /// The levels that are measured in it, beside the baseline: a new one, and those between which it lies. All when none.
+    levels: Vec<String>,
+}
+
+impl Stage {
+    /// The numbers of its blocks.
+    fn blocks(&self, plan: &Plan) -> Range<u32> {
+        let first = self.number.saturating_mul(plan.design.blocks);
+        first..first.saturating_add(plan.design.blocks)
+    }
+
+    /// The cells that have their turn in it. What is compared is measured in the same blocks.
+    fn cells(&self, plan: &Plan, cells: &[Cell]) -> Vec<Cell> {
+        let baseline = study::baseline(plan, cells);
+        let has = |cell: &Cell| cell.levels.iter().any(|(_, level)| self.levels.contains(level));
+        let all = cells.iter().enumerate();
+        let own = all.filter(|(at, cell)| self.levels.is_empty() || *at == baseline || has(cell));
+        own.map(|(_, cell)| cell.clone()).collect()
+    }
+
+    /// The order of one of its blocks. The baseline needs no repetitions beside few others.
+    fn order(&self, plan: &Plan, cells: &[Cell], seed: u64, block: u32) -> Vec<Slot> {
+        let own = self.cells(plan, cells);
+        if self.levels.is_empty() {
+            return fathom_plan::order(plan, &own, seed, block..block + 1);
+        }
+        let mut plan = plan.clone();
+        plan.design.has_sentinel = false;
+        fathom_plan::order(&plan, &own, seed, block..block + 1)
+    }
 }
 
 /// Why a trial does not count.
@@ -207,12 +248,12 @@ impl Campaign<'_, '_, '_, '_> {
         }
     }
 
-    /// All blocks of the plan as it is now. What needs another boot is left, and the first block that waits for one is the last: boots are to
+    /// All blocks of the stage. What needs another boot is left, and the first block that waits for one is the last: boots are to
     /// take turns, because what only one boot has is in all that was measured in it.
     fn blocks(&mut self) -> Result<Ended, LabError> {
         let mut unbooted: Vec<String> = Vec::new();
-        for block in 0..self.plan.design.blocks {
-            let slots = fathom_plan::order(&self.plan, &self.cells, self.seed, block..block + 1);
+        for block in self.stage.blocks(&self.plan) {
+            let slots = self.stage.order(&self.plan, &self.cells, self.seed, block);
             let (done, tried) = (Done::of(&self.records), Done::tried(&self.records));
             let mut is_last = false;
             for (at, slot) in slots.iter().enumerate() {
@@ -249,13 +290,26 @@ impl Campaign<'_, '_, '_, '_> {
             if is_last {
                 break;
             }
-            if self.plan.design.is_sequential
-                && study::is_decided(&self.plan, &self.cells, &self.records) == Decision::Answered
-            {
+            if self.plan.design.is_sequential && self.is_decided(block) {
                 return Ok(Ended::Answered);
             }
         }
         Ok(if unbooted.is_empty() { Ended::Complete } else { Ended::Boot(unbooted) })
+    }
+
+    /// Whether everything asked was decided after a block. What an earlier start has measured after it says nothing about that.
+    fn is_decided(&self, block: u32) -> bool {
+        let records = self.records_up_to(block);
+        study::is_decided(&self.plan, &self.cells, &records) == Decision::Answered
+    }
+
+    fn records_up_to(&self, block: u32) -> Cow<'_, [Record]> {
+        let is_by_then =
+            |record: &&Record| record.cell.as_ref().is_none_or(|cell| cell.slot.block <= block);
+        if self.records.iter().all(|record| is_by_then(&record)) {
+            return Cow::Borrowed(&self.records);
+        }
+        Cow::Owned(self.records.iter().filter(is_by_then).cloned().collect())
     }
 
     /// One trial; what ends the experiment after it.
@@ -294,7 +348,7 @@ impl Campaign<'_, '_, '_, '_> {
             if slot.is_sentinel { format!("{name} (sentinel)") } else { name }
         };
         let event = fathom_model::event::Event::SlotStarted {
-            block: slots[at].block + 1,
+            block: slots[at].block + 1 - self.stage.blocks(&self.plan).start,
             blocks: self.plan.design.blocks,
             place: at as u32 + 1,
             places: slots.len() as u32,
@@ -307,7 +361,8 @@ impl Campaign<'_, '_, '_, '_> {
 
     /// Expected time of everything from this place on, by what trials took so far, or what they say themselves.
     fn rest_ns(&self, slots: &[Slot], at: usize) -> u64 {
-        let blocks_after = u64::from(self.plan.design.blocks.saturating_sub(slots[at].block + 1));
+        let end = self.stage.blocks(&self.plan).end;
+        let blocks_after = u64::from(end.saturating_sub(slots[at].block + 1));
         let left = slots.len() as u64 * blocks_after + (slots.len() - at) as u64;
         let planned = |cell: &Cell| outline::trial_ns(&self.plan, cell);
         let mean_ns = self.trials.mean_ns().unwrap_or_else(|| {
@@ -339,12 +394,14 @@ impl Campaign<'_, '_, '_, '_> {
         time.or(wear)
     }
 
-    /// Adds the next level of a narrowing design; false when there is none.
+    /// Adds the next level of a narrowing design, for a stage of its own; false when there is none. It follows from what was measured up to
+    /// then: an earlier start that came farther chose the same.
     fn narrow(&mut self) -> Result<bool, LabError> {
         if self.plan.design.kind != DesignKind::Narrowing {
             return Ok(false);
         }
-        let studied = study::study(&self.plan, &self.cells, &self.records);
+        let last = self.stage.blocks(&self.plan).end.saturating_sub(1);
+        let studied = study::study(&self.plan, &self.cells, &self.records_up_to(last));
         let Some(narrowed) = studied.narrowed else { return Ok(false) };
         // The narrowing wants more to be better.
         let sign = match self.plan.objectives.first() {
@@ -354,8 +411,10 @@ impl Campaign<'_, '_, '_, '_> {
         let measured: Vec<(String, f64)> =
             narrowed.levels.into_iter().map(|(level, value)| (level, sign * value)).collect();
         match fathom_plan::narrow(&self.plan, &measured).map_err(usage)? {
-            Narrowed::Next { level, plan } => {
-                self.lab.note(format!("Narrowing: {} comes next.", level));
+            Narrowed::Next { level, between, plan } => {
+                self.lab.note(format!("Narrowing: {level} comes next."));
+                let levels = between.into_iter().chain([level]).collect();
+                self.stage = Stage { number: self.stage.number + 1, levels };
                 self.plan = *plan;
                 self.cells = fathom_plan::cells(&self.plan).map_err(usage)?;
                 Ok(true)

@@ -2,7 +2,7 @@
 //! its own kind. What is built, in which order, and that all is taken down again is the experiment's work.
 
 use crate::error::LabError;
-use crate::experiment::{self, Ended, Experiment, Finished, around};
+use crate::experiment::{self, Ended, Experiment, Finished, around, outline};
 use crate::lab::Lab;
 use crate::trial::KeepRecord;
 use fathom_guard::faults::Faults;
@@ -200,6 +200,7 @@ fn plan(
         },
         budget: Budget::default(),
         on_error: OnError::Continue,
+        footing: Vec::new(),
     }
 }
 
@@ -271,6 +272,11 @@ pub fn run(
         restored: Vec::new(),
         around: Vec::new(),
     };
+    // What a later one lacks is known before the first one overwrites anything.
+    for plan in plans {
+        let cells = fathom_plan::cells(plan).map_err(|error| LabError::Usage(error.to_string()))?;
+        outline::check(lab, plan, &cells)?;
+    }
     // One look before all of them and one after: what an early one leaves changed is in no later one's look before it.
     let before = around::look(lab, &all.plan);
     let mut last = Vec::new();

@@ -48,6 +48,34 @@ pub struct Plan {
     pub budget: Budget,
     /// What happens when a trial fails.
     pub on_error: OnError,
+    /// What its words led to when the experiment began; empty before that, and in plans that older versions have stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub footing: Vec<Footing>,
+}
+
+/// What a word of a plan led to: later the same word may mean something else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footing {
+    /// A target, a device or a workload file, as the plan has it.
+    pub word: String,
+    /// UUID of the filesystem that it lies on; none for devices and workload files, and where the kernel does not tell it.
+    pub filesystem: Option<String>,
+    /// What tells the devices from others, also after a boot: WWN, serial number, UUID, path of an image, else name and size; of a workload
+    /// file length and checksum.
+    pub devices: Vec<String>,
+}
+
+impl Footing {
+    /// What it was and what it is, where the two are certainly not the same. Of several devices some may have been added or removed.
+    #[must_use]
+    pub fn replaced_by(&self, now: &Self) -> Option<(String, String)> {
+        let are_known = !self.devices.is_empty() && !now.devices.is_empty();
+        if are_known && !self.devices.iter().any(|device| now.devices.contains(device)) {
+            return Some((self.devices.join(" and "), now.devices.join(" and ")));
+        }
+        let (was, is) = self.filesystem.as_ref().zip(now.filesystem.as_ref())?;
+        (was != is).then(|| (format!("filesystem {was}"), format!("filesystem {is}")))
+    }
 }
 
 /// An expectation that the experiment confirms, refutes, or leaves open.

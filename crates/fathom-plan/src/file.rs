@@ -94,6 +94,7 @@ fn read_table<'a>(
         prepare: rest::prepare(&mut root)?,
         budget: rest::budget(&mut root)?,
         on_error: on_error.transpose()?.unwrap_or(OnError::Stop),
+        footing: Vec::new(),
     };
     plan.design = design::read(&mut root, &plan)?;
     plan.objectives = rest::objectives(&mut root, &plan)?;

@@ -20,6 +20,8 @@ pub enum Narrowed {
     Next {
         /// The level.
         level: String,
+        /// The measured ones that it lies between.
+        between: [String; 2],
         /// The plan that has it.
         plan: Box<Plan>,
     },
@@ -171,7 +173,8 @@ pub fn narrow(plan: &Plan, measured: &[(String, f64)]) -> Result<Narrowed, PlanE
             let level = kind.write(value);
             let mut next = plan.clone();
             next.factors[0].levels.push(level.clone());
-            return Ok(Narrowed::Next { level, plan: Box::new(next) });
+            let between = [points[best].1.clone(), points[side].1.clone()];
+            return Ok(Narrowed::Next { level, between, plan: Box::new(next) });
         }
     }
     done("there is no level between it and its neighbours".to_owned())

@@ -419,7 +419,10 @@ fn search(
             .map(|level| (level.clone(), figure(value(level))))
             .collect();
         match narrow(&plan, &measured).expect("measured") {
-            Narrowed::Next { level, plan: next } => {
+            Narrowed::Next { level, between, plan: next } => {
+                let [low, high] = between.each_ref().map(value);
+                let (low, high) = (low.min(high), low.max(high));
+                assert!((low..high).contains(&value(&level)), "{level} between {between:?}");
                 assert_eq!(next.factors[0].levels.last(), Some(&level));
                 // The cells before keep their numbers.
                 assert_eq!(

@@ -109,8 +109,9 @@ pub fn answer(study: &ExperimentStudy) -> String {
                     name(winner)
                 ),
                 _ if keeps_baseline => format!(
-                    "Best in these trials: {}: {against}; but the baseline cannot be told apart from it.",
-                    name(winner)
+                    "Best in these trials: {}: {against}; but among all {} cells at once the baseline cannot be told apart from it.",
+                    name(winner),
+                    study.cells.len()
                 ),
                 _ => format!("Best: {}: {against}.", name(winner)),
             }
@@ -364,8 +365,13 @@ pub fn course_lines(study: &ExperimentStudy) -> Vec<String> {
         0 => String::new(),
         n => format!(", {n} of them void"),
     };
+    let for_each = if study.narrowed.is_some() {
+        " for the given levels, and again for each further one"
+    } else {
+        ""
+    };
     let mut lines = vec![format!(
-        "{} of at most {}, {}{void}.",
+        "{} of at most {}{for_each}, {}{void}.",
         words::count(study.blocks_done as usize, "block", "blocks"),
         study.blocks_max,
         words::count(study.trials, "trial", "trials"),

@@ -217,7 +217,8 @@ pub struct ExtSuperblock {
     pub block_bytes: u64,
     /// Block groups.
     pub groups: u64,
-    /// Groups whose inode tables the kernel still has to zero; none where that does not apply.
+    /// Groups whose inode tables the kernel still has to zero: 0 where group descriptors have no checksums, without which mkfs zeroes them
+    /// all; none where they could not be read.
     pub groups_uninitialised: Option<u64>,
     /// Stripe unit in bytes; 0 none.
     pub stride_bytes: u64,
@@ -238,6 +239,8 @@ pub struct ExtSuperblock {
 }
 
 const EXT_MAGIC: u16 = 0xef53;
+/// Of the compatible features: group descriptors have checksums, by `uninit_bg` or `metadata_csum`.
+const EXT_CHECKSUMS: u32 = 0x410;
 /// Group descriptors of 16 TiB of 4 KiB blocks.
 pub const EXT_DESCRIPTOR_BYTES_MAX: u64 = 8 << 20;
 
@@ -258,12 +261,16 @@ pub fn ext_superblock(device: &File, descriptor_bytes_max: u64) -> io::Result<Ex
     let blocks =
         (u64::from(little_u32(&sb, 0x4)) | high).saturating_sub(u64::from(little_u32(&sb, 0x14)));
     let groups = blocks.div_ceil(u64::from(little_u32(&sb, 0x20)).max(1));
+    let can_be_lazy = little_u32(&sb, 0x64) & EXT_CHECKSUMS != 0;
     let descriptors = Descriptors::of(&sb, block_bytes, groups);
     let descriptors = descriptors.filter(|d| d.bytes() <= descriptor_bytes_max);
     Ok(ExtSuperblock {
         block_bytes,
         groups,
-        groups_uninitialised: descriptors.and_then(|d| d.uninitialised(device)),
+        groups_uninitialised: match can_be_lazy {
+            true => descriptors.and_then(|d| d.uninitialised(device)),
+            false => Some(0),
+        },
         stride_bytes: u64::from(little_u16(&sb, 0x164)) * block_bytes,
         stripe_width_bytes: u64::from(little_u32(&sb, 0x170)) * block_bytes,
         made_at_unix_s: i64::from(little_u32(&sb, 0x108)),
@@ -294,7 +301,7 @@ impl Descriptors {
     /// None where there is no such table in one piece.
     fn of(sb: &[u8], block_bytes: u64, groups: u64) -> Option<Self> {
         let (incompat, ro_compat) = (little_u32(sb, 0x60), little_u32(sb, 0x64));
-        let (meta_bg, checksummed) = (incompat & 0x10 != 0, ro_compat & 0x410 != 0);
+        let (meta_bg, checksummed) = (incompat & 0x10 != 0, ro_compat & EXT_CHECKSUMS != 0);
         let size = if incompat & 0x80 != 0 { u64::from(little_u16(sb, 0xfe)) } else { 32 };
         groups.checked_mul(size)?;
         let start_bytes = (u64::from(little_u32(sb, 0x14)) + 1) * block_bytes;

@@ -1,21 +1,25 @@
 //! Which stored experiment a plan goes on with.
 
 use crate::exit::Exit;
+use crate::session;
 use fathom_base::shell;
+use fathom_guard::filesystem;
 use fathom_lab::experiment::resume;
-use fathom_model::plan::Plan;
+use fathom_model::plan::{Footing, Plan};
 use fathom_store::{RunState, Store, StoreError, StoredRun};
+use fathom_sys::sysroot::SysRoot;
+use std::path::Path;
 
 /// The most differences that a message names.
 const DIFFERENCES_MAX: usize = 6;
 
-/// The run that is gone on with; none when a new one begins.
+/// The run that is gone on with; none when a new one begins. `footing` is what the plan's words lead to now.
 ///
 /// # Errors
-/// The plan was edited since, or the run to go on with is none of it: the message, and how fathom ends.
+/// The plan was edited since, its words lead to other devices, or the run to go on with is none of it: the message, and how fathom ends.
 pub fn to_go_on_with(
     store: &Store,
-    plan: &Plan,
+    (plan, footing): (&Plan, &[Footing]),
     resume: Option<&str>,
     is_new: bool,
 ) -> Result<Option<StoredRun>, (String, Exit)> {
@@ -45,7 +49,8 @@ pub fn to_go_on_with(
         };
     }
     let differences = resume::differences(&begun, plan);
-    if differences.is_empty() {
+    let replaced = resume::replaced(&begun.footing, footing);
+    if differences.is_empty() && replaced.is_empty() {
         return Ok(Some(run));
     }
     // Nothing was measured under the old plan: nothing is lost.
@@ -53,7 +58,41 @@ pub fn to_go_on_with(
         return Ok(None);
     }
     let prefix = store.shortest_prefix(&run_id).unwrap_or(run_id);
-    Err((edited(plan, &prefix, run.records.len(), &differences), Exit::Usage))
+    let trials = run.records.len();
+    let text = if differences.is_empty() {
+        on_other_footing(plan, &prefix, trials, &replaced)
+    } else {
+        edited(plan, &prefix, trials, &differences)
+    };
+    Err((text, Exit::Usage))
+}
+
+/// What a plan measures, what it builds on, and the workload files that it names.
+#[must_use]
+pub fn footing(root: &SysRoot, plan: &Plan) -> Vec<Footing> {
+    let own = plan.workloads.iter().filter_map(|workload| workload.target.as_ref());
+    let mut words: Vec<&String> =
+        plan.target.iter().chain(&plan.setup.devices).chain(own).collect();
+    words.dedup();
+    let footing = |word: &String| {
+        let path = session::absolute_target(word);
+        // Others are not there before.
+        path.starts_with('/').then(|| filesystem::footing(root, word, Path::new(&path)))
+    };
+    let files = plan.workloads.iter().filter_map(|workload| workload.name.as_ref());
+    let files = files.filter(|name| Path::new(name).extension().is_some_and(|end| end == "toml"));
+    let content = |word: &String| filesystem::content_footing(root, word, Path::new(word));
+    words.into_iter().filter_map(footing).chain(files.filter_map(content)).collect()
+}
+
+fn on_other_footing(plan: &Plan, prefix: &str, trials: usize, replaced: &[String]) -> String {
+    format!(
+        "plan '{}' cannot go on with run {}, of which {trials} trials are there, because trials of different devices or loads are not to be \
+         mixed: {}; give it back what it was begun with, or begin anew with --new",
+        plan.name,
+        shell::word(prefix),
+        replaced.join("; ")
+    )
 }
 
 /// The target, where each has experiments of its own: a plan that comes with fathom is edited by nobody.

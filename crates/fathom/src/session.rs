@@ -510,7 +510,8 @@ fn begin(
         store.begin_run(&head, &writer).map_err(internal)?;
         return Ok((head, Begun { plan: None, records: Vec::new() }));
     };
-    if let Some(run) = experiments::to_go_on_with(store, plan, *resume, *is_new)? {
+    let footing = experiments::footing(root, plan);
+    if let Some(run) = experiments::to_go_on_with(store, (plan, &footing), *resume, *is_new)? {
         store.take_up(&run.head.id, &writer).map_err(internal)?;
         let plan = store.plan(&run.head.id).map_err(internal)?;
         return Ok((run.head, Begun { plan, records: run.records }));
@@ -518,6 +519,7 @@ fn begin(
     let head = new_head();
     let mut plan = (*plan).clone();
     plan.design.seed.get_or_insert(seed);
+    plan.footing = footing;
     store.begin_experiment(&head, &writer, &plan).map_err(internal)?;
     Ok((head, Begun { plan: Some(plan), records: Vec::new() }))
 }

@@ -9,7 +9,10 @@
 use fathom_check::anonymise::anonymise;
 use fathom_inspect::scan;
 use fathom_model::snapshot::{Machine, Snapshot};
-use fathom_model::stack::{DmFacts, DriveFacts, FsFacts, MountFacts, Node, NodeKind, QueueFacts};
+use fathom_model::stack::detail::{Content, Detail, MdSuperblock};
+use fathom_model::stack::{
+    DmFacts, DriveFacts, FsFacts, MdFacts, MdMember, MountFacts, Node, NodeKind, QueueFacts,
+};
 use fathom_model::system::{LvmConfiguration, MultipathConfiguration};
 use fathom_report::check::{findings, metrics, table, tree_text};
 use fathom_sys::threads::process_cpu;
@@ -312,6 +315,45 @@ fn in_one_group(volumes: usize) -> Snapshot {
     Snapshot { machine: Machine { nodes, tops }, ..Snapshot::default() }
 }
 
+/// So many mirrors of two disks, each with its superblock.
+fn mirrors(arrays: usize) -> Snapshot {
+    let mut nodes = Vec::new();
+    for array in 0..arrays {
+        let first = nodes.len();
+        let uuid = format!("{array:08x}:0:0:0");
+        let names = [first, first + 1].map(|disk| format!("sd{}", letters(disk)));
+        for (role, name) in names.iter().enumerate() {
+            let mut node = block(NodeKind::Disk, name, nodes.len());
+            let md = Some(MdSuperblock {
+                version: "1.2".into(),
+                array_uuid: Some(uuid.clone()),
+                device_uuid: Some(format!("{array:08x}:{role}:0:0")),
+                level: Some(1),
+                raid_disks: Some(2),
+                events: Some(7),
+                role: Some(role.to_string()),
+                ..MdSuperblock::default()
+            });
+            let content = Some(Content { md, ..Content::default() });
+            node.detail = Some(Box::new(Detail { content, ..Detail::default() }));
+            nodes.push(node);
+        }
+        let mut node = block(NodeKind::Md, &format!("md{array}"), nodes.len());
+        let member = |name: &String| MdMember { name: name.clone(), ..MdMember::default() };
+        node.md = Some(MdFacts {
+            level: Some("raid1".into()),
+            uuid: Some(uuid),
+            degraded: Some(0),
+            members: names.iter().map(member).collect(),
+            ..MdFacts::default()
+        });
+        node.below = vec![first, first + 1];
+        nodes.push(node);
+    }
+    let tops = (0..arrays).map(|array| 3 * array + 2).collect();
+    Snapshot { machine: Machine { nodes, tops }, ..Snapshot::default() }
+}
+
 fn block(kind: NodeKind, name: &str, minor: usize) -> Node {
     let mut node = Node::new(kind, name);
     node.path = Some(format!("/dev/{name}"));
@@ -383,9 +425,11 @@ fn ten_thousand_devices() {
     assert!(text.lines().count() > 14_000, "{} lines", text.lines().count());
     hold(&steps.done, devices as u64, read, json);
     // Tests of this program count for the whole process: one after the other.
-    for (what, growth) in
-        [("maps", growth(on_a_network, 400)), ("volumes of a group", growth(in_one_group, 800))]
-    {
+    for (what, growth) in [
+        ("maps", growth(on_a_network, 400)),
+        ("volumes of a group", growth(in_one_group, 800)),
+        ("mirrors", growth(mirrors, 400)),
+    ] {
         println!("four times the {what}: {growth:.1} times the work");
         assert!(growth < GROWTH_MAX, "{what}: {growth:.1}");
     }

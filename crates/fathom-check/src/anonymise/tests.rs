@@ -365,7 +365,9 @@ fn short_serial_numbers_and_hosts_go() {
     let serials = ["12000", "fathom-4", "1", "2"];
     for (serial, name) in serials.iter().zip(["sda", "sdb", "sdc", "sdd"]) {
         let mut disk = Node::new(NodeKind::Disk, name);
-        disk.drive = Some(DriveFacts { serial: Some((*serial).into()), ..DriveFacts::default() });
+        let (wwn, serial) = (Some(format!("t10.ATA disk {serial}")), Some((*serial).into()));
+        disk.drive = Some(DriveFacts { wwn, serial: serial.clone(), ..DriveFacts::default() });
+        let serial: String = serial.unwrap();
         disk.detail.get_or_insert_default().links =
             vec![format!("by-id/ata-disk_{serial}"), "by-path/pci-0000:00:1f.2-ata-1".into()];
         snapshot.machine.nodes.push(disk);
@@ -382,6 +384,8 @@ fn short_serial_numbers_and_hosts_go() {
         assert_eq!(node.details().links[0], format!("by-id/ata-disk_{other}"));
         assert_eq!(node.details().links[1], "by-path/pci-0000:00:1f.2-ata-1");
         assert_ne!(other, serial);
+        let wwn = node.drive.as_ref().unwrap().wwn.as_deref();
+        assert_eq!(wwn, Some(format!("t10.ATA disk {other}").as_str()));
         assert!(seen.insert(other), "two drives have become one");
     }
     let host = hidden.system.host_name.unwrap();

@@ -2,6 +2,7 @@
 //! everything is given back when this is dropped, also by a panic.
 
 use super::loads::{Load, LoadKind};
+use super::mounted::Mounted;
 use super::{companion, machine, memory_group};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
@@ -36,15 +37,21 @@ pub(crate) struct Bench {
     root: SysRoot,
     log: Option<ChangeLog>,
     built: Option<Built>,
+    /// How its filesystems are mounted.
+    mounted: Mounted,
     /// Nothing more can be built on it: a member failed.
     is_spoilt: bool,
     settings: Vec<Setting>,
     /// What the machine had of each of them before they were set.
     found: Vec<Option<String>>,
+    /// What was found of each setting when it was set for the first time on what stands now.
+    first: BTreeMap<(KnobPlace, String), String>,
     /// They are those of the cell whose turn it is, all of them.
     is_set: bool,
     /// What somebody else has changed during the experiment, and stays as they set it.
     theirs: Vec<Theirs>,
+    /// The same of all that was set, when that was taken down or given back.
+    strayed: Vec<Theirs>,
     own: Vec<OwnKnob>,
     prepared: BTreeMap<TargetKey, PreparedTarget>,
     wishes: BTreeMap<TargetKey, TargetWish>,
@@ -63,6 +70,15 @@ struct Theirs {
     now: String,
 }
 
+impl Theirs {
+    fn report(self, run_id: &str) -> Report {
+        let Self { place, knob, before, now } = self;
+        let found = format!("it is {now}, before the experiment it was {before}");
+        let what = format!("{knob} of {}", place.name());
+        Report { run_id: run_id.to_owned(), what, outcome: Outcome::ChangedBySomebody(found) }
+    }
+}
+
 impl Bench {
     /// Nothing held yet; the journal is begun.
     pub fn new(lab: &Lab<'_>, plan: &Plan, seed: u64, faults: Faults) -> Result<Self, LabError> {
@@ -71,9 +87,12 @@ impl Bench {
             root: lab.root.clone(),
             log: Some(log),
             built: None,
+            mounted: Mounted::default(),
             is_spoilt: false,
             settings: Vec::new(),
             found: Vec::new(),
+            first: BTreeMap::new(),
+            strayed: Vec::new(),
             is_set: false,
             theirs: Vec::new(),
             own: plan.own_knobs.clone(),
@@ -187,6 +206,7 @@ impl Bench {
         let built = with_builder(lab, log, self.seed, stop, |b| fathom_setup::build(b, spec))?;
         self.built = Some(built);
         self.is_spoilt = false;
+        self.learn_mounts(Mounted::default());
         Ok(())
     }
 
@@ -199,7 +219,22 @@ impl Bench {
         }
         // Open files would keep it busy: they are made again, after it.
         self.release_targets(lab);
-        self.on_built(lab, fathom_setup::remount)
+        self.on_built(lab, fathom_setup::remount)?;
+        self.learn_mounts(Mounted::default());
+        Ok(())
+    }
+
+    /// Fathom has changed something about how the filesystems are mounted.
+    fn learn_mounts(&mut self, mut mounted: Mounted) {
+        mounted.learn(&self.root, &self.filesystems());
+        self.mounted = mounted;
+    }
+
+    /// How somebody else has changed the way in which a filesystem of the setup is mounted; the next trial builds it anew then.
+    pub fn mounts_changed(&mut self) -> Option<String> {
+        let changed = self.mounted.changed(&self.root);
+        self.is_spoilt |= changed.is_some();
+        changed
     }
 
     /// Ends the built filesystem on which a place lies as a crash does, and tells how long it takes to be mounted again; none where the place
@@ -238,6 +273,7 @@ impl Bench {
     /// Takes the setup down.
     pub fn take_down(&mut self, lab: &mut Lab<'_>) -> Result<(), LabError> {
         self.release_targets(lab);
+        self.look_at_strayed();
         let places: Vec<PathBuf> = self.filesystems().into_iter().cloned().collect();
         let Some(built) = self.built.take() else { return Ok(()) };
         // Also after a signal: what was built comes down.
@@ -291,8 +327,16 @@ impl Bench {
         // Known before they are written: what is half written is drift too.
         self.settings.clone_from(&settings);
         self.found = settings.iter().map(|setting| self.read(setting)).collect();
+        for (setting, found) in settings.iter().zip(&self.found) {
+            let key = (setting.place.clone(), setting.knob.clone());
+            if let Some(found) = found {
+                self.first.entry(key).or_insert_with(|| found.clone());
+            }
+        }
         let log = Self::log(&mut self.log)?;
         fathom_knobs::apply(&self.root, log, &settings, &self.own).map_err(of_knob)?;
+        let mounted = std::mem::take(&mut self.mounted);
+        self.learn_mounts(mounted);
         self.is_set = true;
         Ok(())
     }
@@ -363,6 +407,7 @@ impl Bench {
         self.settings.clear();
         self.found.clear();
         self.is_set = false;
+        self.mounted.look(&self.root);
         let log = Self::log(&mut self.log)?;
         let (mut failed, mut before) = (Vec::new(), BTreeMap::new());
         for entry in log.pending() {
@@ -378,17 +423,38 @@ impl Bench {
                 _ => failed.push(report.to_string()),
             }
         }
-        let theirs = before.into_iter().filter_map(|((place, knob), before)| {
+        // Commands of the user's own are not run once more for that.
+        let known =
+            self.first.iter().filter(|((place, _), _)| !matches!(place, KnobPlace::Own { .. }));
+        for (which, value) in known {
+            before.entry(which.clone()).or_insert_with(|| value.clone());
+        }
+        self.theirs = self.changed_since(before);
+        let mounted = std::mem::take(&mut self.mounted);
+        self.learn_mounts(mounted);
+        if failed.is_empty() {
+            return Ok(());
+        }
+        Err(LabError::Cell { reason: failed.join("; "), class: ErrorClass::TargetIo })
+    }
+
+    /// What is not as it was before by now, though fathom has taken its own settings back.
+    fn changed_since(&self, before: BTreeMap<(KnobPlace, String), String>) -> Vec<Theirs> {
+        let all = before.into_iter().filter_map(|((place, knob), before)| {
             let setting = Setting { knob, place, value: before };
             let now = self.read(&setting)?;
             let Setting { knob, place, value: before } = setting;
             (now != before).then_some(Theirs { place, knob, before, now })
         });
-        self.theirs = theirs.collect();
-        if failed.is_empty() {
-            return Ok(());
-        }
-        Err(LabError::Cell { reason: failed.join("; "), class: ErrorClass::TargetIo })
+        all.collect()
+    }
+
+    /// Looks for the last time at what was set on what stands now. What somebody has set between two trials stays theirs: it was there before
+    /// the next one, and was put back after it.
+    fn look_at_strayed(&mut self) {
+        let first = std::mem::take(&mut self.first);
+        let strayed = self.changed_since(first);
+        self.strayed.extend(strayed);
     }
 
     /// The targets of the cell's loads, still to be written full: those of the trial before where they are the same.
@@ -538,9 +604,20 @@ impl Bench {
         if let Err(error) = taken {
             lab.note(error.to_string());
         }
-        let reports = self.restore_rest(&mut |text| {
+        let mut reports = self.restore_rest(&mut |text| {
             (lab.emit)(fathom_model::event::Event::Note { text: text.to_owned() })
         });
+        let told = |theirs: &Theirs| {
+            let words = [&theirs.knob[..], &theirs.place.name()];
+            let own = |report: &Report| {
+                let text = report.to_string();
+                !report.outcome.is_done() && words.iter().all(|word| text.contains(word))
+            };
+            reports.iter().any(own)
+        };
+        let strayed: Vec<Theirs> =
+            std::mem::take(&mut self.strayed).into_iter().filter(|theirs| !told(theirs)).collect();
+        reports.extend(strayed.into_iter().map(|theirs| theirs.report(&lab.run_id)));
         if let Some(log) = self.log.take() {
             run::note_failure(lab, log.close().map(|_| ()).map_err(LabError::from));
         }

@@ -2,7 +2,7 @@
 
 use fathom_base::order::Order;
 use fathom_model::plan::cell::Slot;
-use fathom_model::plan::{Plan, PlanWorkload};
+use fathom_model::plan::{Footing, Plan, PlanWorkload};
 use fathom_model::record::Record;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -75,10 +75,23 @@ pub fn labels(workloads: &[PlanWorkload], is_together: bool) -> Vec<String> {
 pub fn differences(begun: &Plan, now: &Plan) -> Vec<String> {
     let mut now = now.clone();
     now.design.seed = now.design.seed.or(begun.design.seed);
+    // Nobody wrote it: see `replaced`.
+    now.footing.clone_from(&begun.footing);
     let form = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
     let mut found = Vec::new();
     compare("", &form(begun), &form(&now), &mut found);
     found
+}
+
+/// What the words of a plan led to when a run was begun, and lead to something else now; empty when that is not so, or not known.
+#[must_use]
+pub fn replaced(begun: &[Footing], now: &[Footing]) -> Vec<String> {
+    let then = begun.iter().filter_map(|then| {
+        let now = now.iter().find(|now| now.word == then.word)?;
+        let (was, is) = then.replaced_by(now)?;
+        Some(format!("{} was {was} and is {is}", then.word))
+    });
+    then.collect()
 }
 
 fn compare(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
@@ -158,6 +171,32 @@ mod tests {
         );
         assert!(tried.has_any(&slot, &workloads, false));
         assert!(!tried.has_any(&Slot { block: 4, ..slot }, &workloads, false));
+    }
+
+    #[test]
+    fn other_devices_and_filesystems_are_told_and_what_is_not_known_is_not() {
+        let footing = |filesystem: Option<&str>, devices: &[&str]| Footing {
+            word: "/srv".to_owned(),
+            filesystem: filesystem.map(str::to_owned),
+            devices: devices.iter().map(|&device| device.to_owned()).collect(),
+        };
+        let of = |begun: &Footing, now: &Footing| {
+            replaced(std::slice::from_ref(begun), std::slice::from_ref(now))
+        };
+        let begun = footing(Some("1-2"), &["/a.img", "vdb:4096"]);
+        assert_eq!(of(&begun, &begun), [""; 0]);
+        assert_eq!(
+            of(&begun, &footing(Some("1-2"), &["vdb:4096", "wwn-7"])),
+            [""; 0],
+            "one is new"
+        );
+        assert_eq!(of(&begun, &footing(None, &[])), [""; 0], "not known");
+        let other = of(&begun, &footing(Some("1-2"), &["/b.img"]));
+        assert_eq!(other, ["/srv was /a.img and vdb:4096 and is /b.img"]);
+        let made_anew = of(&begun, &footing(Some("3-4"), &["/a.img"]));
+        assert_eq!(made_anew, ["/srv was filesystem 1-2 and is filesystem 3-4"]);
+        let elsewhere = Footing { word: "/home".to_owned(), ..footing(None, &["/b.img"]) };
+        assert_eq!(of(&begun, &elsewhere), [""; 0], "another word");
     }
 
     /// By the words of the plan, of which the stored form has others.

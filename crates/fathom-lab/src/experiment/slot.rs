@@ -220,6 +220,7 @@ impl Campaign<'_, '_, '_, '_> {
         let environment = self
             .bench
             .drift()
+            .or_else(|| self.bench.mounts_changed())
             .or_else(|| machine::drift(&self.lab.root, &self.plan.prepare))
             .or_else(|| calm::Kills::now(&self.lab.root).since(kills))
             .or_else(|| calm::short_of_memory(self.lab, self.plan.prepare.memory_floor_bytes))

@@ -155,6 +155,19 @@ fn told(record: &Record, metric: Metric) -> Option<Option<f64>> {
     Some(figure.copied().filter(|figure| figure.is_finite() && *figure > 0.0))
 }
 
+/// Why the figure of a command says nothing beside others: cells are compared by ratios, and there is none with 0. Left out in silence it would
+/// make the cell look like its better trials.
+pub fn nothing_to_compare(plan: &Plan, record: &Record) -> Option<String> {
+    let asks = plan.objectives.iter().any(|objective| objective.metric == Metric::Application);
+    if !asks || record.fsop.is_some() {
+        return None;
+    }
+    let (name, figure) = record.cell.as_ref()?.application.iter().next()?;
+    let is_none = !(figure.is_finite() && *figure > 0.0);
+    is_none
+        .then(|| format!("its figure {name} is {figure}, and only those above 0 can be compared"))
+}
+
 fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> {
     if jobs.is_empty() {
         return None;
@@ -269,6 +282,27 @@ mod tests {
         assert_eq!(of(Metric::LatencyMax), Some(5e6));
         assert!((of(Metric::LatencyMean).expect("some") / 5e6 - 1.0).abs() < 1e-9);
         assert_eq!(of(Metric::Application), None);
+    }
+
+    #[test]
+    fn what_is_not_above_nothing_is_told() {
+        let mut plan = sample::plan(&[]);
+        let mut record = sample::record(
+            &sample::cells(&plan)[0],
+            fathom_model::plan::cell::Slot { block: 0, place: 0, cell: 0, is_sentinel: false },
+            1000.0,
+        );
+        let mut of = |plan: &Plan, figure: f64| {
+            let cell = record.cell.as_mut().expect("a cell");
+            cell.application = [("tps".to_owned(), figure)].into();
+            nothing_to_compare(plan, &record)
+        };
+        assert_eq!(of(&plan, 0.0), None, "nobody asks for it");
+        plan.objectives[0].metric = Metric::Application;
+        assert_eq!(of(&plan, 120.0), None);
+        let told = "its figure tps is 0, and only those above 0 can be compared";
+        assert_eq!(of(&plan, 0.0).as_deref(), Some(told));
+        assert!(of(&plan, -3.0).is_some() && of(&plan, f64::NAN).is_some());
     }
 
     #[test]

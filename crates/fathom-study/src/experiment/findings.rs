@@ -1,9 +1,8 @@
 //! What speaks for and against the answer of an experiment.
 
 use super::boots::Boots;
-use super::cells::{CellStudy, Change, Values};
+use super::cells::{Adjustment, CellStudy, Change, Values};
 use super::figures::Figure;
-use super::values::VoidTrial;
 use super::{ExperimentStudy, drift, looks};
 use crate::{rules, verdict, watch};
 use fathom_base::order::Order;
@@ -29,7 +28,7 @@ pub fn of_study(
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(study.drift.as_ref().and_then(|found| drift::finding(found, study.margin)));
     findings.extend(of_nulls(nulls));
-    findings.extend(of_void(&study.void, study.trials));
+    findings.extend(of_void(study, cells, values));
     findings.extend(too_few(study, boots));
     findings.extend(few_boots(study, boots));
     findings.extend(no_winner(study));
@@ -52,16 +51,30 @@ fn of_nulls(nulls: &[(String, String, Estimate)]) -> Option<Finding> {
     )
 }
 
-fn of_void(void: &[VoidTrial], trials: usize) -> Option<Finding> {
+fn of_void(study: &ExperimentStudy, cells: &[Cell], values: &[Values]) -> Option<Finding> {
+    let (void, trials) = (&study.void, study.trials);
     let first = void.first()?;
     // The whole of it stands with the trial.
     let cause = first.cause.lines().next().unwrap_or_default();
     let (count, cell) = (void.len(), &first.cell);
-    // All of them: no answer at all, said elsewhere.
-    let severity = if 2 * count > trials { Severity::Doubtful } else { Severity::Note };
     let are = if count == 1 { "is" } else { "are" };
-    let text =
+    let mut text =
         format!("{count} of {trials} trials {are} void, the first one ({cell}) because: {cause}");
+    // What is left of a cell may be its better half.
+    let most = cells.iter().enumerate().find_map(|(at, cell)| {
+        let void = void.iter().filter(|void| void.slot.cell == cell.index).count();
+        let good = values.iter().map(|figure| figure[at].len()).max().unwrap_or(0);
+        (void > good).then(|| (cell.name(), good))
+    });
+    if let Some((name, good)) = &most {
+        text += &format!(
+            "; of {name} only {} left",
+            if *good == 1 { "1 is".to_owned() } else { format!("{good} are") }
+        );
+    }
+    // All of them: no answer at all, said elsewhere.
+    let is_doubtful = 2 * count > trials || most.is_some();
+    let severity = if is_doubtful { Severity::Doubtful } else { Severity::Note };
     Some(
         Finding::new("void-trials", severity, text)
             .advise("they are left out together with their pairs; nothing else is"),
@@ -88,11 +101,15 @@ fn changes<'a>(
     objectives.filter_map(|(own, _)| own.as_ref()?.change.as_ref())
 }
 
-/// True when none of these can show a difference, however large: the smallest p of many must stand Holm's first step.
+/// True when none of these can show a difference, however large: the smallest p of many must stand Holm's first step, or the last one of
+/// Benjamini and Hochberg, where all have it.
 fn are_blind<'a>(study: &ExperimentStudy, changes: impl Iterator<Item = &'a Change>) -> bool {
     let smallest = changes.map(|change| change.answer.smallest_p).fold(f64::INFINITY, f64::min);
-    let comparisons = study.comparisons.max(1) as f64;
-    smallest.is_finite() && smallest * comparisons > 1.0 - study.level + 1e-12
+    let step = match study.adjustment {
+        Adjustment::BenjaminiHochberg => 1,
+        Adjustment::None | Adjustment::Holm => study.comparisons.max(1),
+    };
+    smallest.is_finite() && smallest * step as f64 > 1.0 - study.level + 1e-12
 }
 
 /// So few boots that what differs between them may be nothing but the boots.

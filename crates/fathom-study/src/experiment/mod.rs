@@ -71,9 +71,9 @@ pub struct ExperimentStudy {
     pub is_together: bool,
     /// What the plan calls the figure of an application, by the label of its workload.
     pub application: BTreeMap<String, String>,
-    /// Blocks in which every cell was tried.
+    /// Blocks in which every cell was tried; of a narrowing every one that is measured in them.
     pub blocks_done: u32,
-    /// Blocks that the plan allows.
+    /// Blocks that the plan allows; of a narrowing for the given levels, and again for each further one.
     pub blocks_max: u32,
     /// Trials that were tried, by workload, those that do not count included.
     pub trials: usize,
@@ -167,7 +167,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         choice::study(plan, (&cells[at], base), trials.records(), own)
     });
     let nulls = first.map(|at| effects::null_factors(plan, cells, &values[at], &boots, level));
-    let narrowed = narrowing::study(plan, cells, &figures, &values, &ranking);
+    let narrowed = narrowing::study(plan, (cells, baseline), &figures, &values, (&ranking, &boots));
     let mut study = ExperimentStudy {
         name: plan.name.clone(),
         question: plan.question.clone(),
@@ -177,7 +177,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         baseline,
         is_together: plan.is_together,
         application: plan.workloads.iter().filter_map(figure_name).collect(),
-        blocks_done: trials.blocks_done,
+        blocks_done: trials.blocks_done(),
         blocks_max: plan.design.blocks,
         trials: trials.records().len() + trials.void.len(),
         void: trials.void.clone(),
@@ -217,7 +217,8 @@ fn figure_name(workload: &fathom_model::plan::PlanWorkload) -> Option<(String, S
 /// Confidence of each interval: of the look that the longest series of pairs belongs to.
 fn level(plan: &Plan, values: &[Values]) -> f64 {
     let longest = values.iter().flatten().map(BTreeMap::len).max();
-    looks::level(plan, longest.unwrap_or(0))
+    // What a narrowing measures again for each further level has more.
+    looks::level(plan, longest.unwrap_or(0).min(plan.design.blocks as usize))
 }
 
 /// Whether an experiment has its answers after the blocks measured so far: to be asked at the looks of a sequential plan
@@ -235,7 +236,7 @@ pub fn is_decided(plan: &Plan, cells: &[Cell], records: &[Record]) -> Decision {
     let mut studied = cells::study(cells, baseline, &figures, &values, &boots, &ask);
     cells::adjust(&mut studied, &figures);
     let is_settled = cells::is_settled(&studied, &figures);
-    looks::next(plan, trials.blocks_done, is_settled)
+    looks::next(plan, trials.blocks_done_last(), is_settled)
 }
 
 impl ExperimentStudy {

@@ -1,8 +1,10 @@
 //! Where the best value of one numeric factor lies, as far as it has been narrowed.
 
+use super::boots::Boots;
 use super::cells::Values;
 use super::figures::Figure;
 use super::level_of;
+use super::looks::LEVEL;
 use super::ranking::Ranking;
 use fathom_base::order::Order;
 use fathom_base::units::{parse_count, parse_duration_ns, parse_size};
@@ -16,7 +18,8 @@ use serde::Serialize;
 pub struct Narrowed {
     /// The factor.
     pub factor: String,
-    /// Its levels in rising order with the median of the first ranked figure.
+    /// Its levels in rising order with the first ranked figure: of the baseline its median, of others what that comes to by their
+    /// change against it within blocks.
     pub levels: Vec<(String, f64)>,
     /// The best.
     pub best: String,
@@ -40,10 +43,10 @@ fn number(level: &str) -> Option<f64> {
 #[must_use]
 pub fn study(
     plan: &Plan,
-    cells: &[Cell],
+    (cells, baseline): (&[Cell], usize),
     figures: &[Figure],
     values: &[Values],
-    ranking: &Ranking,
+    (ranking, boots): (&Ranking, &Boots),
 ) -> Option<Narrowed> {
     if plan.design.kind != DesignKind::Narrowing {
         return None;
@@ -51,12 +54,13 @@ pub fn study(
     let place = *ranking.figures.first()?;
     figures.get(place)?;
     let factor = plan.factors.first()?.name.clone();
+    let own = &values[place];
     let mut found: Vec<(f64, usize, String, f64)> = Vec::new();
     for (at, cell) in cells.iter().enumerate() {
         let Some(level) = level_of(cell, &factor) else { continue };
-        let own: Vec<f64> = values[place][at].values().copied().collect();
-        if let (Some(number), Ok(median)) = (number(level), median(&own)) {
-            found.push((number, at, level.to_owned(), median));
+        if let (Some(number), Some(value)) = (number(level), at_baseline(own, baseline, at, boots))
+        {
+            found.push((number, at, level.to_owned(), value));
         }
     }
     found.order_by(|a, b| a.0.total_cmp(&b.0));
@@ -76,12 +80,56 @@ pub fn study(
     })
 }
 
+/// What a cell has, had it been measured when the baseline was: levels are measured at different times, and what has changed meanwhile is
+/// no effect of theirs. Its median where the two have no block in common.
+fn at_baseline(values: &Values, baseline: usize, at: usize, boots: &Boots) -> Option<f64> {
+    let of = |at: usize| median(&values[at].values().copied().collect::<Vec<f64>>()).ok();
+    let shift = || boots.between(values, baseline, at)?.shift(LEVEL).ok();
+    match of(baseline).zip(shift()) {
+        Some((base, shift)) => Some(base * shift.value.exp()),
+        None => of(at),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiment::sample::{Sample, noise};
     use crate::experiment::study as study_experiment;
     use fathom_base::prng::Prng;
+    use fathom_stats::equivalence::Decision;
+
+    /// The machine gets faster by 2 % from block to block, and no level does anything: the level that was measured last is not the better for it.
+    #[test]
+    fn what_changes_between_the_stages_is_no_effect_of_a_level() {
+        let mut prng = Prng::new(3, 0);
+        let levels = ["4", "64", "1024", "256"];
+        let mut sample = Sample::new(&[("nr_requests", &levels)], 16, |_, block| {
+            1000.0 * 1.02f64.powi(block as i32) * noise(&mut prng, 0.005)
+        });
+        sample.plan.design.kind = DesignKind::Narrowing;
+        // Eight blocks for the given levels, eight for one between two of them, beside these and the baseline.
+        let has_turn = |block: u32, cell: u32| if block < 8 { cell < 3 } else { true };
+        sample.records.retain(|record| {
+            record.cell.as_ref().is_some_and(|cell| has_turn(cell.slot.block, cell.slot.cell))
+        });
+        let study = study_experiment(&sample.plan, &sample.cells, &sample.records);
+        assert_eq!(study.blocks_done, 16);
+        for cell in &study.cells {
+            let change = cell.figures[0].as_ref().and_then(|figure| figure.change.as_ref());
+            assert!(
+                change.is_none_or(|change| change.decision == Decision::Equivalent),
+                "{cell:?}"
+            );
+        }
+        let found = study.narrowed.expect("narrowed");
+        let base = found.levels[0].1;
+        assert!(
+            found.levels.iter().all(|(_, value)| (value / base - 1.0).abs() < 0.01),
+            "{found:?}"
+        );
+        assert!(study.drift.is_some_and(|drift| drift.is_found() && drift.repetitions == 16));
+    }
 
     #[test]
     fn the_best_with_its_neighbours() {

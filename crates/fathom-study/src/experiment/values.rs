@@ -2,11 +2,11 @@
 
 use super::figures::{self, Figure};
 use fathom_base::order::Order;
-use fathom_model::plan::Plan;
 use fathom_model::plan::cell::{Cell, CellRecord, Slot};
+use fathom_model::plan::{DesignKind, Plan};
 use fathom_model::record::{Ending, Record};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A trial that does not count, with the cause. Nothing else is ever left out: what merely looks odd stays in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,8 +39,32 @@ pub struct Trials<'a> {
     good: Vec<&'a Record>,
     /// Those that do not.
     pub void: Vec<VoidTrial>,
-    /// Blocks in which every cell has been tried.
-    pub blocks_done: u32,
+    /// Blocks in which every cell has been tried that has its turn in them, by stage: of a narrowing those for the given levels, then
+    /// those for each further one; one stage of all others.
+    stages: Vec<u32>,
+}
+
+/// How many blocks of each stage are whole, given the cells that were tried in each block.
+fn stages(plan: &Plan, cells: &[Cell], tried: &BTreeMap<u32, Vec<u32>>) -> Vec<u32> {
+    let each = match plan.design.kind {
+        DesignKind::Narrowing => plan.design.blocks.max(1),
+        _ => u32::MAX,
+    };
+    let of = |stage: u32| tried.iter().filter(move |(block, _)| *block / each == stage);
+    let is_tried =
+        |stage: u32, cell: &Cell| of(stage).any(|(_, there)| there.contains(&cell.index));
+    let last = tried.keys().last().map_or(0, |block| block / each);
+    let stage = |stage: u32| {
+        // Of what was not tried at all nobody knows when it would be: it was given.
+        let later = |cell: &Cell| (1..=last).any(|later| is_tried(later, cell));
+        let has_turn = |cell: &&Cell| {
+            cell.impossible.is_none() && (is_tried(stage, cell) || stage == 0 && !later(cell))
+        };
+        let due: Vec<u32> = cells.iter().filter(has_turn).map(|cell| cell.index).collect();
+        let is_whole = |there: &Vec<u32>| due.iter().all(|cell| there.contains(cell));
+        of(stage).filter(|(_, there)| is_whole(there)).count() as u32
+    };
+    (0..=last).map(stage).collect()
 }
 
 /// Why a record does not count, by the rules that are fixed before anything is measured: the runner's cause, or an ending
@@ -89,7 +113,8 @@ impl<'a> Trials<'a> {
             if !of.slot.is_sentinel {
                 tried.entry(of.slot.block).or_default().push(of.slot.cell);
             }
-            match cause(record).or_else(|| unset(cells, of)) {
+            let cause = cause(record).or_else(|| unset(cells, of));
+            match cause.or_else(|| figures::nothing_to_compare(plan, record)) {
                 None => good.push(record),
                 Some(cause) => void.push(VoidTrial {
                     slot: of.slot,
@@ -99,12 +124,18 @@ impl<'a> Trials<'a> {
                 }),
             }
         }
-        let is_there = |there: &Vec<u32>, cell: &Cell| {
-            cell.impossible.is_some() || there.contains(&cell.index)
-        };
-        let is_whole = |there: &&Vec<u32>| cells.iter().all(|cell| is_there(there, cell));
-        let blocks_done = tried.values().filter(is_whole).count() as u32;
-        Self { plan, cells, good, void, blocks_done }
+        let stages = stages(plan, cells, &tried);
+        Self { plan, cells, good, void, stages }
+    }
+
+    /// Blocks in which every cell has been tried that has its turn in them.
+    pub fn blocks_done(&self) -> u32 {
+        self.stages.iter().sum()
+    }
+
+    /// Those of the last stage.
+    pub fn blocks_done_last(&self) -> u32 {
+        self.stages.last().copied().unwrap_or(0)
     }
 
     /// The records that count.
@@ -130,30 +161,27 @@ impl<'a> Trials<'a> {
         self.cells.iter().map(of).collect()
     }
 
-    /// The figure in every repetition of the sentinel, in the order of time; where the plan has none, in every trial of the
-    /// baseline.
+    /// The figure in every repetition of the sentinel, in the order of time; in blocks that have none, in the trial of the baseline.
     pub fn sentinels(&self, figure: &Figure, baseline: u32) -> Vec<Sentinel> {
-        let of = |is_sentinel: bool| {
-            let mut places: BTreeMap<(u32, u32), Vec<&Record>> = BTreeMap::new();
-            for record in &self.good {
-                let Some(own) = &record.cell else { continue };
-                let slot = own.slot;
-                if slot.is_sentinel == is_sentinel && (is_sentinel || slot.cell == baseline) {
-                    places.entry((slot.block, slot.place)).or_default().push(record);
-                }
+        let slot = |record: &&Record| record.cell.as_ref().map(|cell| cell.slot);
+        let all: Vec<(Slot, &Record)> =
+            self.good.iter().filter_map(|record| Some((slot(record)?, *record))).collect();
+        let own: BTreeSet<u32> =
+            all.iter().filter(|(slot, _)| slot.is_sentinel).map(|(slot, _)| slot.block).collect();
+        let mut places: BTreeMap<(u32, u32), Vec<&Record>> = BTreeMap::new();
+        for (slot, record) in all {
+            let stands_in = slot.cell == baseline && !own.contains(&slot.block);
+            if slot.is_sentinel || stands_in {
+                places.entry((slot.block, slot.place)).or_default().push(record);
             }
-            let mut found: Vec<Sentinel> = places
-                .into_values()
-                .filter_map(|records| {
-                    let started_unix_ns = records.iter().map(|r| r.started_unix_ns).min()?;
-                    Some(Sentinel { started_unix_ns, value: self.value(&records, figure)? })
-                })
-                .collect();
-            found.order_by_key(|sentinel| sentinel.started_unix_ns);
-            found
+        }
+        let of = |records: Vec<&Record>| {
+            let started_unix_ns = records.iter().map(|r| r.started_unix_ns).min()?;
+            Some(Sentinel { started_unix_ns, value: self.value(&records, figure)? })
         };
-        let sentinels = of(true);
-        if sentinels.is_empty() { of(false) } else { sentinels }
+        let mut found: Vec<Sentinel> = places.into_values().filter_map(of).collect();
+        found.order_by_key(|sentinel| sentinel.started_unix_ns);
+        found
     }
 
     /// The figure of one trial from its records: one for each workload, or one for all. A trial that was made again counts
@@ -214,7 +242,7 @@ mod tests {
         let slot = cell.slot;
         sample.records[4].ending = Ending::Interrupted;
         let trials = Trials::new(&sample.plan, &sample.cells, &sample.records);
-        assert_eq!(trials.blocks_done, 3);
+        assert_eq!(trials.blocks_done(), 3);
         assert_eq!(trials.records().len(), 4);
         assert_eq!(trials.void[0].slot, slot);
         assert_eq!(trials.void[0].cause, "block.scheduler of sda changed");

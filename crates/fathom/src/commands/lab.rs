@@ -283,7 +283,7 @@ fn dry_run(common: &Common, output: Output, args: &Arguments, plan: &Plan) -> Co
     let (mut outline, refusal) = outlined
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_error(&error)))?;
     let mut exit = refusal.as_ref().map_or(Exit::Done, Exit::of_error);
-    match goes_on(&path, plan, args) {
+    match goes_on(ground.root, &path, plan, args) {
         Ok(note) => outline.notes.extend(note),
         Err((reason, how)) => {
             outline.refusals.push(reason);
@@ -300,13 +300,20 @@ fn dry_run(common: &Common, output: Output, args: &Arguments, plan: &Plan) -> Co
 }
 
 /// What a start would say of an unfinished run of the plan.
-fn goes_on(store: &Path, plan: &Plan, args: &Arguments) -> Result<Option<String>, (String, Exit)> {
+fn goes_on(
+    root: &SysRoot,
+    store: &Path,
+    plan: &Plan,
+    args: &Arguments,
+) -> Result<Option<String>, (String, Exit)> {
     let store = match Store::open_read_only(store) {
         Ok(store) => store,
         Err(StoreError::Missing { .. }) if args.resume.is_none() => return Ok(None),
         Err(error) => return Err((error.to_string(), Exit::of_store(&error))),
     };
-    let run = experiments::to_go_on_with(&store, plan, args.resume.as_deref(), args.new)?;
+    let footing = experiments::footing(root, plan);
+    let resume = args.resume.as_deref();
+    let run = experiments::to_go_on_with(&store, (plan, &footing), resume, args.new)?;
     Ok(run.map(|run| {
         let id = &run.head.id;
         let prefix = store.shortest_prefix(id).unwrap_or_else(|_| id.clone());

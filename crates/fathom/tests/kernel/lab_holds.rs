@@ -18,6 +18,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_taken_up_with_its_settings", &ext4, taken_up),
         kernel_test("lab_built_anew_with_its_settings", &ext4, built_anew),
         kernel_test("lab_unmounted_by_somebody", &ext4, unmounted),
+        kernel_test("lab_remounted_by_somebody", &ext4, remounted),
         kernel_test("lab_mount_fails_after_a_crash", &ext4, crashed),
         kernel_test(
             "lab_programs_that_leave_their_group",
@@ -42,6 +43,38 @@ fn have_settings(records: &[Value], places: usize) {
             assert_eq!((&knob["before"], &knob["after"]), (level, level), "{cell}");
         }
     }
+}
+
+/// Somebody changes the options that a factor has chosen: that trial is void and says so, and the next one has them again.
+fn remounted() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let [flag, seen] = ["flag", "seen"].map(|name| sandbox.scratch.join(name));
+    let command = format!(
+        "[ -e {flag} ] || {{ : > {flag}; mount -o remount,strictatime \"$FATHOM_TARGET\"; }}; grep \" $FATHOM_TARGET \" /proc/mounts >> {seen}",
+        flag = p(&flag),
+        seen = p(&seen)
+    );
+    let text = format!(
+        "on_error = 'continue'\n[[workload]]\nlabel = 'app'\ncommand = '''{command}'''\n[setup]\ndevices = ['loop:32MiB']\nfilesystem.type = 'ext4'\n\
+         mount.atime = 'noatime'\n[design]\nblocks = 3\nsentinel = false\n[[objective]]\nmetric = 'cpu_per_io'\n"
+    );
+    let file = plan(&sandbox, "remounted", &text);
+    let done = sandbox.json(&["lab", p(&file), "--seed=3"], &[0, 1, 5]);
+    let causes: Vec<Value> =
+        done.records().iter().map(|record| record["cell"]["void"].clone()).collect();
+    let told = causes[0].as_str().unwrap_or_default();
+    assert!(
+        told.contains("somebody else changed how the filesystem at")
+            && told.contains("instead of noatime"),
+        "{causes:?}"
+    );
+    assert!(causes.len() == 3 && causes[1..].iter().all(Value::is_null), "{causes:?}");
+    let seen = fs::read_to_string(&seen).unwrap();
+    let with: Vec<bool> = seen.lines().map(|line| line.contains("noatime")).collect();
+    assert_eq!(with, [false, true, true], "{seen}");
+    assert_same(&before, &machine(&sandbox, &[]), &format!("{done:?}"));
+    sandbox.nothing_left(&[]);
 }
 
 /// Killed between two workloads of a trial, of the first and of the second: what the next start measures has the settings of its cell.

@@ -8,6 +8,7 @@ use crate::lab_kills::{READ, kill_measuring};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
 use fathom_testkit::command::{run_tool, tool};
 use fathom_testkit::{FsKind, LoopDevice, LoopOptions, Trial, kernel_test};
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
@@ -19,6 +20,9 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_moved_file_of_a_given_device", &tools("sfdisk"), given_device),
         kernel_test("lab_moved_directory_of_own_knobs", &[FathomBinary], own_directory),
         kernel_test("lab_moved_mount_of_test_files", &ext4, moved_mount),
+        kernel_test("lab_goes_on_with_the_same_device", &ext4, same_device),
+        kernel_test("lab_goes_on_with_the_same_workload", &[FathomBinary], same_workload),
+        kernel_test("lab_goes_on_with_the_same_filesystem", &ext4, same_filesystem),
         kernel_test("lab_moved_to_a_device_of_somebodys", &ext4, shown_by_somebody),
         kernel_test("lab_unmade_filesystem_has_no_files", &tools("chattr"), unmade),
     ]
@@ -102,6 +106,104 @@ fn own_directory() {
         assert_eq!(fs::read_to_string(moved.join("own")).unwrap(), "a\n", "{by_link}: {done:?}");
         fs::rename(&moved, &started).unwrap();
     }
+}
+
+/// Broken off before its second trial; what says the next start, which is given what bears the name by then.
+fn taken_up_on_another(sandbox: &Sandbox, file: &Path, exchange: &dyn Fn()) {
+    let list = sandbox.scratch.join("points");
+    let with = |args: &[&str], fault: &str| {
+        run(|| {
+            let mut command = sandbox.command(args);
+            command.env("FATHOM_FAULT", fault);
+            command
+        })
+    };
+    let args = ["lab", p(file), "--seed=3"];
+    let all = with(&[&args[..], &["--new"]].concat(), &format!("list:{}", p(&list)));
+    assert!(all.code <= 1, "{all:?}");
+    let text = fs::read_to_string(&list).unwrap();
+    let points = text.lines().enumerate();
+    let mut points = points.filter(|(_, line)| line.ends_with("before a measurement"));
+    let number = points.nth(1).unwrap().0 + 1;
+    assert_eq!(with(&[&args[..], &["--new"]].concat(), &format!("kill:{number}")).code, 137);
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+    exchange();
+    for more in [&[][..], &["--dry-run"]] {
+        let done = sandbox.run(&[&args[..], more].concat());
+        assert_eq!(done.code, 2, "{done:?}");
+        let said = done.stdout.clone() + &done.stderr;
+        assert!(
+            said.contains("trials of different devices or loads are not to be mixed")
+                && said.contains("begin anew with --new"),
+            "{done:?}"
+        );
+    }
+    exchange();
+    let done = sandbox.json(&[&args[..], &["--quiet"]].concat(), &[0, 1]);
+    assert_eq!(done.records().len(), 3, "the first of four was there: {done:?}");
+    let anew = sandbox.run(&[&args[..], &["--new"]].concat());
+    assert!(anew.code <= 1, "{anew:?}");
+}
+
+/// What bears the name of the target is another device when the experiment is to go on.
+fn same_device() {
+    let sandbox = Sandbox::new();
+    let make = |name: &str| {
+        let image = sandbox.scratch.join(name);
+        fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
+        LoopDevice::over(&image, &LoopOptions::default()).unwrap()
+    };
+    let devices = [make("a.img"), make("b.img")];
+    let link = sandbox.scratch.join("disk");
+    let other = |path: &Path| devices.iter().find(|device| device.path() != path).unwrap();
+    symlink(devices[0].path(), &link).unwrap();
+    let exchange = || {
+        let now = fs::read_link(&link).unwrap();
+        fs::remove_file(&link).unwrap();
+        symlink(other(&now).path(), &link).unwrap();
+    };
+    let text = format!("target = '{}'\n{READ}[design]\nblocks = 4\n", p(&link));
+    taken_up_on_another(&sandbox, &plan(&sandbox, "device", &text), &exchange);
+    sandbox.nothing_left(&[]);
+}
+
+/// The workload file that the plan names was edited when the experiment is to go on.
+fn same_workload() {
+    let sandbox = Sandbox::new();
+    let load = sandbox.scratch.join("load.toml");
+    let print = sandbox.run(&["workloads", "randread"]);
+    let text = print.stdout;
+    fs::write(&load, &text).unwrap();
+    let is_other = Cell::new(false);
+    let exchange = || {
+        is_other.set(!is_other.get());
+        let more = if is_other.get() { "# edited\n" } else { "" };
+        fs::write(&load, format!("{text}{more}")).unwrap();
+    };
+    let loads = READ.replace("'randread'", &format!("'{}'", p(&load)));
+    let text = format!("target = '{}'\n{loads}[design]\nblocks = 4\n", p(&sandbox.dir()));
+    taken_up_on_another(&sandbox, &plan(&sandbox, "load", &text), &exchange);
+    sandbox.nothing_left(&[]);
+}
+
+/// In its directory another filesystem is mounted when the experiment is to go on.
+fn same_filesystem() {
+    let sandbox = Sandbox::new();
+    let [one, other] = [0; 2].map(|_| mounted(FsKind::Ext4, &[], ""));
+    let dir = sandbox.scratch.join("here");
+    fs::create_dir(&dir).unwrap();
+    let mount = |from: &Path| run_tool("mount", [Path::new("--bind"), from, &dir]).unwrap();
+    mount(one.dir());
+    let is_other = Cell::new(false);
+    let exchange = || {
+        run_tool("umount", [&dir]).unwrap();
+        mount(if is_other.get() { one.dir() } else { other.dir() });
+        is_other.set(!is_other.get());
+    };
+    let text = format!("target = '{}'\n{READ}[design]\nblocks = 4\n", p(&dir));
+    taken_up_on_another(&sandbox, &plan(&sandbox, "directory", &text), &exchange);
+    run_tool("umount", [&dir]).unwrap();
+    sandbox.nothing_left(&[one.dir(), other.dir()]);
 }
 
 /// The filesystem of the test files is mounted elsewhere by now.

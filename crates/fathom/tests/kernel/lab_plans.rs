@@ -1,12 +1,13 @@
 //! `fathom lab`: the plans that come with it, designs and expectations end to end. Loads are commands that print known figures, so that
 //! the answers are known too; they are nobody's measurements.
 
-use crate::cli::{Done, Sandbox, names, p};
+use crate::cli::{Done, Sandbox, names, p, run};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
 use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -370,7 +371,18 @@ fn narrowing() {
         (6..=20).contains(&levels.len()),
         "three were given, the rest was searched: {narrowed}"
     );
-    assert_eq!(trials_of(&done.records()).len(), 2 * levels.len(), "each level in every block");
+    let trials = trials_of(&done.records());
+    // Two blocks for the three that were given, then two for each further one, beside those between which it lies and the baseline.
+    let last = trials.iter().map(|(block, ..)| *block).max().unwrap();
+    assert_eq!(last + 1, 2 * (levels.len() as u64 - 2), "{narrowed}");
+    for block in 0..=last {
+        let in_it = trials.iter().filter(|trial| trial.0 == block).map(|trial| trial.1);
+        let cells: BTreeSet<u64> = in_it.collect();
+        let new = 2 + block / 2;
+        let expected =
+            if block < 2 { cells == [0, 1, 2].into() } else { (3..=4).contains(&cells.len()) };
+        assert!(expected && cells.contains(&0) && cells.contains(&new), "{block}: {cells:?}");
+    }
     // What was printed came of the value that the trial was for.
     for (levels, score) in scores(&done) {
         let value: u64 = levels[0][1].as_str().unwrap().parse().unwrap();
@@ -379,6 +391,27 @@ fn narrowing() {
     assert_eq!(fs::read_to_string(&knob).unwrap(), "4\n", "as it was");
     let shown = sandbox.run(&["show", &done.id()]);
     assert!(shown.stdout.contains(&format!("window is best at {best}")), "{shown:?}");
+    // Broken off among the further levels, it goes on to the same end, and nothing is measured twice.
+    let again = |fault: &str, more: &[&str]| {
+        run(|| {
+            let mut command =
+                sandbox.command(&[&["--json", "lab", p(&file), "--seed=3"], more].concat());
+            command.env("FATHOM_FAULT", fault);
+            command
+        })
+    };
+    let list = sandbox.scratch.join("points");
+    again(&format!("list:{}", p(&list)), &["--new"]);
+    let points = fs::read_to_string(&list).unwrap();
+    let all: Vec<usize> = (1..)
+        .zip(points.lines())
+        .filter_map(|(number, line)| line.ends_with("before a measurement").then_some(number))
+        .collect();
+    assert_eq!(again(&format!("kill:{}", all[all.len() / 2]), &["--new"]).code, 137);
+    let rest = again("", &[]);
+    assert!(rest.code <= 1, "{rest:?}");
+    assert_eq!(trials_of(&rest.records()), trials, "{rest:?}");
+    assert_eq!(rest.result()["experiment"]["narrowed"], *narrowed);
 }
 
 /// A setting with a best value and one that does nothing: the next stage gets what is left of both, with what was before; and the best is

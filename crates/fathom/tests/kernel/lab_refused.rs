@@ -1,9 +1,9 @@
 //! `fathom lab`: what would end an experiment at its first trial is told by `--dry-run`, and refused before anything is changed.
 
-use crate::cli::{Sandbox, p};
+use crate::cli::{Sandbox, p, run};
 use crate::lab::plan;
-use fathom_testkit::Capability::{FathomBinary, Root};
-use fathom_testkit::{Trial, kernel_test};
+use fathom_testkit::Capability::{FathomBinary, LoopDevices, Root};
+use fathom_testkit::{LoopDevice, Trial, kernel_test};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_refuses_own_knobs_first", &[FathomBinary], own_knobs),
         kernel_test("lab_refuses_memory_first", &[FathomBinary, Root], memory),
         kernel_test("lab_refuses_contradictions_as_usage", &[FathomBinary, Root], contradictions),
+        kernel_test(
+            "raid_overwrites_nothing_without_its_tool",
+            &[FathomBinary, LoopDevices],
+            no_mdadm,
+        ),
     ]
 }
 
@@ -48,6 +53,32 @@ impl Witness {
         sandbox.refuses(&["lab", p(file)], code, words);
         assert_eq!(fs::read_to_string(&self.file).unwrap(), "a\n", "{words:?}");
     }
+}
+
+/// Devices are measured alone before they are measured as an array: not where there can be no array.
+fn no_mdadm() {
+    const SIZE: u64 = 32 << 20;
+    let sandbox = Sandbox::new();
+    let devices = [0; 3].map(|_| LoopDevice::new(SIZE).unwrap());
+    let mark = vec![b'x'; SIZE as usize];
+    devices.iter().for_each(|device| fs::write(device.path(), &mark).unwrap());
+    let mut args = vec!["raid".to_owned(), "--time=100ms".to_owned(), "--size=all".to_owned()];
+    for device in &devices {
+        args.extend([
+            device.path().display().to_string(),
+            format!("--destroy={}", device.backing().display()),
+        ]);
+    }
+    let done = run(|| {
+        let mut command = sandbox.command(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        command.env("PATH", sandbox.scratch.path());
+        command
+    });
+    assert_eq!(done.code, 4, "{done:?}");
+    for device in &devices {
+        assert!(fs::read(device.path()).unwrap() == mark, "{done:?}");
+    }
+    sandbox.nothing_left(&[]);
 }
 
 /// Files of somebody's, and what no file can be made of.

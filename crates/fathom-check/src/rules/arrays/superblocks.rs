@@ -18,7 +18,28 @@ fn bare(uuid: &str) -> String {
 
 /// A superblock of md's own format and the node that it is on. One that shows on a disk and on its last partition, or on
 /// several paths to a drive, counts once: where something uses it, else where it is highest.
-fn superblocks<'a>(scene: &Scene<'a>) -> Vec<(usize, &'a MdSuperblock)> {
+fn superblocks<'s>(scene: &'s Scene<'_>) -> &'s BTreeMap<String, Vec<usize>> {
+    scene.md_superblocks.get_or_init(|| {
+        let mut by_array: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (index, sb) in each(scene) {
+            if let Some(uuid) = sb.array_uuid.as_deref() {
+                by_array.entry(bare(uuid)).or_default().push(index);
+            }
+        }
+        by_array
+    })
+}
+
+/// Those of an array, in the order of the nodes.
+fn of_array<'a>(scene: &Scene<'a>, uuid: &str) -> Vec<(usize, &'a MdSuperblock)> {
+    let own = superblocks(scene).get(uuid).into_iter().flatten();
+    own.filter_map(|&index| {
+        Some((index, scene.node(index).details().content.as_ref()?.md.as_ref()?))
+    })
+    .collect()
+}
+
+fn each<'a>(scene: &Scene<'a>) -> Vec<(usize, &'a MdSuperblock)> {
     let own = |sb: &&MdSuperblock| sb.version.starts_with(['0', '1']);
     let all = scene.nodes(&[]).filter_map(|(index, node)| {
         Some((index, node.details().content.as_ref()?.md.as_ref().filter(own)?))
@@ -117,16 +138,13 @@ pub(super) fn left_out(scene: &Scene<'_>, array: usize) -> Vec<(usize, Option<u6
     let Some(md) = scene.node(array).md.as_ref() else { return Vec::new() };
     let said = || of_members(scene, md)?.array_uuid.as_deref();
     let Some(uuid) = md.uuid.as_deref().or_else(said).map(bare) else { return Vec::new() };
-    let same = superblocks(scene)
-        .into_iter()
-        .filter(|(_, sb)| sb.array_uuid.as_deref().map(bare).as_ref() == Some(&uuid));
-    let same: Vec<_> = same.collect();
+    let same = of_array(scene, &uuid);
     let newest = same.iter().filter_map(|(_, sb)| sb.events).max();
     let outside = same
-        .into_iter()
-        .filter(|&(index, _)| !is_member(scene, md, array, index) && scene.is_free(index));
+        .iter()
+        .filter(|&&(index, _)| !is_member(scene, md, array, index) && scene.is_free(index));
     outside
-        .map(|(index, sb)| (index, newest.zip(sb.events).map(|(newest, own)| newest - own)))
+        .map(|&(index, sb)| (index, newest.zip(sb.events).map(|(newest, own)| newest - own)))
         .collect()
 }
 
@@ -194,19 +212,23 @@ pub(super) fn not_running(scene: &Scene<'_>) -> Vec<Defect> {
     if !shows_all(scene) {
         return Vec::new();
     }
-    let running: Vec<String> =
-        arrays(scene).filter_map(|(_, _, md)| md.uuid.as_deref().map(bare)).collect();
-    let mut idle: BTreeMap<String, Vec<(usize, &MdSuperblock)>> = BTreeMap::new();
-    for (index, sb) in superblocks(scene) {
-        let Some(uuid) = sb.array_uuid.as_deref().map(bare) else { continue };
-        // Where arrays run without a known UUID, nothing can be said of the rest.
-        let unknown = arrays(scene)
-            .any(|(array, _, md)| md.uuid.is_none() || is_member(scene, md, array, index));
-        if !running.contains(&uuid) && !unknown && scene.is_free(index) {
-            idle.entry(uuid).or_default().push((index, sb));
-        }
+    // Where arrays run without a known UUID, nothing can be said of the rest.
+    if arrays(scene).any(|(_, _, md)| md.uuid.is_none()) {
+        return Vec::new();
     }
-    idle.into_values().filter_map(|members| idle_array(scene, &members)).collect()
+    let running: BTreeSet<String> =
+        arrays(scene).filter_map(|(_, _, md)| md.uuid.as_deref().map(bare)).collect();
+    let is_in_use = |index: usize| {
+        !scene.is_free(index)
+            || arrays(scene).any(|(array, _, md)| is_member(scene, md, array, index))
+    };
+    let idle = superblocks(scene).keys().filter(|uuid| !running.contains(*uuid));
+    let idle = idle.filter_map(|uuid| {
+        let mut idle = of_array(scene, uuid);
+        idle.retain(|(index, _)| !is_in_use(*index));
+        idle_array(scene, &idle)
+    });
+    idle.collect()
 }
 
 fn idle_array(scene: &Scene<'_>, members: &[(usize, &MdSuperblock)]) -> Option<Defect> {

@@ -221,12 +221,13 @@ pub(super) fn ext_geometry(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// The commands for ext; none where what is right cannot be said in its units.
 fn tell_ext(defect: Defect, made: &Made<'_>, wrong: &Wrong<'_>) -> Option<Defect> {
-    let options = array::ext_options(&wrong.striping, made.block_bytes?)?.words();
+    let block = made.block_bytes?;
+    let options = array::ext_options(&wrong.striping, block)?.words();
     let device = word(made.device.label());
     Some(
         defect
             .command("tell it, also while it is mounted; it counts from the next mount on", format!("tune2fs -E {options} {device}"))
-            .advise(format!("or: when it is made anew (that destroys what is on it): mkfs.{} -E {options} /dev/EMPTY", made.fs_type))
+            .advise(format!("or: when it is made anew (that destroys what is on it): mkfs.{} -b {block} -E {options} /dev/EMPTY", made.fs_type))
             .risking("none for the data; files that exist stay where they are")
             .verified_by(format!("dumpe2fs -h {device} | grep -i raid; fathom run seqwrite on a new file of it before and after")),
     )
