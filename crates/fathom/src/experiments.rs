@@ -87,10 +87,11 @@ pub fn footing(root: &SysRoot, plan: &Plan) -> Vec<Footing> {
 
 fn on_other_footing(plan: &Plan, prefix: &str, trials: usize, replaced: &[String]) -> String {
     format!(
-        "plan '{}' cannot go on with run {}, of which {trials} trials are there, because trials of different devices or loads are not to be \
+        "plan '{}' cannot go on with run {} and its {}, because trials of different devices or loads are not to be \
          mixed: {}; give it back what it was begun with, or begin anew with --new",
         plan.name,
         shell::word(prefix),
+        if trials == 1 { "trial".to_owned() } else { format!("{trials} trials") },
         replaced.join("; ")
     )
 }

@@ -395,14 +395,22 @@ fn drift() {
         forced();
     }
     // Where a level is what was there before, nothing of fathom's is changed meanwhile: theirs stays, and is told all the same.
-    let was: &'static str = ahead.trim().to_owned().leak();
-    let like_before =
-        format!("[factors]\nblock.read_ahead_kb = [{was}, 64]\n[design]\nblocks = 3\n");
-    let done = meddled(&sandbox, &fs, &like_before, ("read_ahead_kb", was), vec!["512"]);
+    let (file, flag) = (queue(fs.device(), "read_ahead_kb"), sandbox.scratch.join("flag"));
+    let was = ahead.trim();
+    let command = format!(
+        "[ $(cat {file}) != {was} ] || [ -e {flag} ] || {{ : > {flag}; echo 512 > {file}; }}",
+        file = p(&file),
+        flag = p(&flag)
+    );
+    let text = format!(
+        "[[workload]]\nlabel = 'app'\ncommand = '{command}'\n[factors]\nblock.read_ahead_kb = [{was}, 64]\n[design]\nblocks = 3\n"
+    );
+    let like_before = plan(&sandbox, "like-before", &text);
+    let done = sandbox.run(&["lab", p(&like_before), p(fs.dir()), "--new"]);
     let told = format!("it is 512, before the experiment it was {was}");
-    assert!(done.stderr.contains(&told), "{done:?}");
-    assert!(!done.stderr.contains("Everything that was changed is back"), "{done:?}");
-    fs::write(queue(fs.device(), "read_ahead_kb"), was).unwrap();
+    assert!(done.code == 1 && done.stdout.contains(&told), "{done:?}");
+    assert!(!done.stdout.contains("Everything that was changed is back"), "{done:?}");
+    fs::write(&file, was).unwrap();
     assert_same(&before, &machine(&sandbox, &[fs.device()]), "written back");
     // Cells that do not set it would be measured with theirs.
     let other = "[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 3\n";
