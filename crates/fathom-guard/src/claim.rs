@@ -173,9 +173,23 @@ fn check_sight(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
     Err(Refusal::CannotCheck { device: target.path.clone(), what: blind.to_owned() })
 }
 
-/// Opens exclusively, and makes sure that this is the device that was looked at.
+/// How often something that others have for a moment is tried again, and how long is waited each time.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Opens exclusively, and makes sure that this is the device that was looked at. The kernel lets go of a device only some time after
+/// its last mount is gone from the list, or its holder has died: that is waited for, twice as long as for those who only look at it.
 fn hold(root: &SysRoot, target: &Target) -> Result<File, Refusal> {
-    let held = blkdev::hold(&target.path).map_err(|error| {
+    let mut held = blkdev::hold(&target.path);
+    for _ in 0..2 * TRIES {
+        let is_busy = held.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::ResourceBusy);
+        if !is_busy {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        held = blkdev::hold(&target.path);
+    }
+    let held = held.map_err(|error| {
         if error.kind() == io::ErrorKind::ResourceBusy {
             Refusal::Busy { device: target.path.clone(), openers: find_openers(root, target) }
         } else {
@@ -232,8 +246,6 @@ fn check_content(
 /// Refuses a device that any process has open. A device that was just set up is often looked at for a moment, by
 /// udev above all: that is waited for.
 fn check_openers(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
-    const TRIES: u32 = 10;
-    const PAUSE: Duration = Duration::from_millis(100);
     let cannot_check = |what| Refusal::CannotCheck { device: target.path.clone(), what };
     if let Some(why) = openers::blindness(root) {
         return Err(cannot_check(format!("what other processes have open cannot be seen: {why}")));

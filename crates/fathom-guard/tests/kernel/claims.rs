@@ -3,6 +3,7 @@
 use crate::child::Actor;
 use crate::scenarios::{self, Scenario, Staged};
 use fathom_guard::{Claim, Consent, Protected, Refusal, claim_block_device};
+use fathom_sys::blkdev;
 use fathom_sys::io::OpenMode;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::command::run_tool;
@@ -12,6 +13,8 @@ use fathom_testkit::{
 use std::error::Error;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
@@ -55,6 +58,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("device_of_the_root_is_refused", &[Capability::Root], root_device),
         kernel_test("mounts_above_are_listed", &ext4, mounts_above),
         kernel_test("a_reused_device_number_is_noticed", LOOP, reused_name),
+        kernel_test("claim_waits_for_who_lets_go", LOOP, let_go),
         kernel_test("claim_with_direct_io", LOOP, direct_io),
         kernel_test("without_sight_nothing_is_claimed", LOOP, without_sight),
     ]);
@@ -130,6 +134,21 @@ fn control(staged: Staged) -> Result {
         // Blank again, so that the next name finds what the first found.
         run_tool("dd", zeroing(&staged.device))?;
     }
+    Ok(())
+}
+
+/// After a kill the kernel lets go of a device only when its filesystem is written out, and says nothing of it meanwhile.
+fn let_go() -> Result {
+    let device = LoopDevice::new(16 << 20)?;
+    let id = device.backing().display().to_string();
+    let held = blkdev::hold(device.path())?;
+    let dying = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(700));
+        drop(held);
+    });
+    let claimed = claim(device.path(), &[&id]);
+    dying.join().map_err(|_| "the holder")?;
+    claimed?;
     Ok(())
 }
 
