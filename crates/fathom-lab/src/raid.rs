@@ -1,6 +1,10 @@
 //! `fathom raid`: every member alone, then levels x layouts x chunks x states under four load patterns, each as an experiment of
 //! its own kind. What is built, in which order, and that all is taken down again is the experiment's work.
 
+mod outline;
+
+pub use outline::{Alone, dry_run, impossible, never};
+
 use crate::error::LabError;
 use crate::experiment::{self, Ended, Experiment, Finished, around, outline};
 use crate::lab::Lab;
@@ -309,7 +313,7 @@ pub fn run(
 mod tests {
     use super::*;
 
-    fn options(devices: &[&str]) -> RaidOptions {
+    pub(super) fn options(devices: &[&str]) -> RaidOptions {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         RaidOptions {
             devices: words(devices),

@@ -245,8 +245,16 @@ fn level<'r>(record: &'r Record, factor: &str) -> Option<&'r str> {
     cell.levels.iter().find(|(name, _)| name == factor).map(|(_, level)| level.as_str())
 }
 
-fn has_layouts(level: &str) -> bool {
+/// True for levels that have layouts to choose from.
+#[must_use]
+pub fn has_layouts(level: &str) -> bool {
     matches!(level, "raid5" | "raid6" | "raid10")
+}
+
+/// True for levels that have chunks.
+#[must_use]
+pub fn has_chunks(level: &str) -> bool {
+    level != "raid1"
 }
 
 /// What tells one array from another: level, layout, chunk, members.
@@ -256,7 +264,7 @@ fn key(record: &Record) -> Option<Key> {
     let level = self::level(record, factor::LEVEL)?.to_owned();
     let of = |factor: &str| self::level(record, factor).map(str::to_owned);
     let layout = of(factor::LAYOUT).filter(|_| has_layouts(&level));
-    let chunk = of(factor::CHUNK).filter(|_| level != "raid1");
+    let chunk = of(factor::CHUNK).filter(|_| has_chunks(&level));
     Some((level, layout, chunk, of(factor::MEMBERS)))
 }
 

@@ -11,7 +11,7 @@ use fathom_guard::{Consent, Protected};
 use fathom_knobs::{Scope, ScopeDevice};
 use fathom_model::change::knob::KnobPlace;
 use fathom_model::plan::cell::Cell;
-use fathom_model::plan::outline::{Act, CellOutline, Outline, Write};
+use fathom_model::plan::outline::{Act, CellOutline, ImpossibleCell, Outline, Write};
 use fathom_model::plan::setup::SetupSpec;
 use fathom_model::plan::{Factor, FactorKind, Plan};
 use fathom_model::stack::Stack;
@@ -141,6 +141,7 @@ impl<'a> Survey<'a> {
         survey.look_at_setups(cells);
         survey.look_at_own_knobs(cells);
         survey.look_at_memory();
+        survey.outline.impossible = cells.iter().filter_map(impossible).collect();
         for cell in cells.iter().filter(|cell| cell.impossible.is_none()) {
             let outlined = survey.cell(cell);
             survey.outline.cells.push(outlined);
@@ -607,12 +608,19 @@ fn new_to(known: &[ScopeDevice], devices: Vec<ScopeDevice>) -> Vec<ScopeDevice> 
     devices.into_iter().filter(is_new).collect()
 }
 
+/// A cell that cannot exist; none for one that can.
+pub(crate) fn impossible(cell: &Cell) -> Option<ImpossibleCell> {
+    let reason = cell.impossible.clone()?;
+    Some(ImpossibleCell { index: cell.index, name: cell.name(), reason })
+}
+
 fn empty(plan: &Plan) -> Outline {
     Outline {
         name: plan.name.clone(),
         question: plan.question.clone(),
         target: plan.target.clone().unwrap_or_default(),
         cells: Vec::new(),
+        impossible: Vec::new(),
         first_block: Vec::new(),
         blocks: plan.design.blocks,
         trials: 0,

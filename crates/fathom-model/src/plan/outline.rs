@@ -12,8 +12,11 @@ pub struct Outline {
     pub question: String,
     /// What is measured, as found: the layers of the target, or what will be built.
     pub target: String,
-    /// Every cell.
+    /// Every cell that is measured.
     pub cells: Vec<CellOutline>,
+    /// Every other one.
+    #[serde(default)]
+    pub impossible: Vec<ImpossibleCell>,
     /// Order of the first block.
     pub first_block: Vec<Slot>,
     /// Blocks at the most.
@@ -78,6 +81,17 @@ pub struct CellOutline {
     pub companion: Option<String>,
     /// Expected time of one trial.
     pub trial_ns: u64,
+}
+
+/// A cell that cannot exist: it is shown as n/a and never measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImpossibleCell {
+    /// Its number.
+    pub index: u32,
+    /// Its levels.
+    pub name: String,
+    /// Why it cannot.
+    pub reason: String,
 }
 
 /// Something that is done to the machine.

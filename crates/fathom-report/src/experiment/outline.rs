@@ -4,7 +4,7 @@ use super::words;
 use crate::table::{Align, Table};
 use crate::text::push_wrapped_to;
 use fathom_base::units::{format_duration, format_size};
-use fathom_model::plan::outline::{Act, CellOutline, Outline};
+use fathom_model::plan::outline::{Act, CellOutline, ImpossibleCell, Outline};
 
 /// The outline of a plan, in lines of `width` columns; commands are never broken.
 #[must_use]
@@ -14,6 +14,7 @@ pub fn text(outline: &Outline, width: usize) -> String {
     push_wrapped_to(&mut out, width, "", &format!("Target: {}", outline.target));
     out.push('\n');
     out += &cells(outline, width);
+    out += &impossible(&outline.impossible, width);
     order(outline, &mut out, width);
     cost(outline, &mut out, width);
     out += &acts("Once, before the first trial (taken back at the end):", &outline.around);
@@ -68,6 +69,25 @@ fn cells(outline: &Outline, width: usize) -> String {
         for workload in workloads {
             push_wrapped_to(&mut out, width, "", &format!("Load: {workload}"));
         }
+    }
+    out
+}
+
+/// Cells that cannot exist, those of one reason together; nothing where there are none.
+#[must_use]
+pub fn impossible(cells: &[ImpossibleCell], width: usize) -> String {
+    let mut out = String::new();
+    let mut said: Vec<&str> = Vec::new();
+    for cell in cells {
+        if said.contains(&cell.reason.as_str()) {
+            continue;
+        }
+        said.push(&cell.reason);
+        let alike = cells.iter().filter(|other| other.reason == cell.reason).count();
+        let more = if alike > 1 { format!(" and {} more", alike - 1) } else { String::new() };
+        let (number, name) = (cell.index + 1, &cell.name);
+        let line = format!("n/a: {}: cell {number} ({name}){more}", cell.reason);
+        push_wrapped_to(&mut out, width, "", &line);
     }
     out
 }
@@ -212,6 +232,7 @@ mod tests {
             question: "Which scheduler suits sda?".into(),
             target: "/dev/sda (WDC WD10EACS, 931.5 GiB)".into(),
             cells: vec![cell(0, "none"), cell(1, "bfq")],
+            impossible: Vec::new(),
             first_block: vec![slot(0, 0, true), slot(1, 1, false), slot(2, 0, false)],
             blocks: 8,
             trials: 24,
@@ -314,6 +335,23 @@ mod tests {
         );
         let both = text(&Outline { written_bytes: Some(1 << 30), ..commands }, 200);
         assert!(both.contains("to devices, and what the commands write (10 GiB"), "{both}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_once_for_each_reason() {
+        let cell = |index: u32, name: &str, reason: &str| {
+            let (name, reason) = (name.to_owned(), reason.to_owned());
+            ImpossibleCell { index, name, reason }
+        };
+        let impossible = vec![
+            cell(2, "level=raid0 state=degraded", "raid0 is never degraded"),
+            cell(4, "level=raid5 chunk=3k", "3k is no power of two"),
+            cell(5, "level=raid6 chunk=3k", "3k is no power of two"),
+        ];
+        let told = text(&Outline { impossible, ..outline() }, 200);
+        let lines = "\nn/a: raid0 is never degraded: cell 3 (level=raid0 state=degraded)\n\
+            n/a: 3k is no power of two: cell 5 (level=raid5 chunk=3k) and 1 more\nAt most 8 blocks";
+        assert!(told.contains(lines), "{told}");
     }
 
     #[test]

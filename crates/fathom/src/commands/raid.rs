@@ -7,18 +7,19 @@ use crate::output::Output;
 use crate::session::{self, Got, INTERVAL_NS, Purpose, Start};
 use fathom_base::suggest;
 use fathom_base::units::{
-    format_duration, format_ns, parse_duration_ns, parse_fraction, parse_size,
+    format_duration, format_ns, format_size, parse_duration_ns, parse_fraction, parse_size,
 };
 use fathom_guard::{Consent, Protected};
 use fathom_lab::experiment::Finished;
-use fathom_lab::experiment::outline::{self, Ground};
-use fathom_lab::raid::{LAYOUTS, LEVELS, RaidOptions, plans, run as run_plans};
+use fathom_lab::experiment::outline::Ground;
+use fathom_lab::raid::{self, Alone, LAYOUTS, LEVELS, RaidOptions, never, plans, run as run_plans};
 use fathom_model::plan::Plan;
 use fathom_model::plan::setup::SliceSpec;
 use fathom_model::record::{Record, RunKind};
 use fathom_report::experiment as experiment_report;
 use fathom_report::raid as report;
-use fathom_study::raid::{RaidStudy, State, study};
+use fathom_report::text::push_wrapped_to;
+use fathom_study::raid::{RaidStudy, State, factor, study};
 use fathom_study::verdict::Study;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
@@ -28,6 +29,9 @@ use std::path::Path;
 /// Shorter windows show how a device begins, not what it does.
 const WINDOW_NS_MIN: u64 = 10_000_000;
 const WINDOW_NS_MAX: u64 = 3_600_000_000_000;
+
+/// The chunk when nobody says.
+const CHUNK: &str = "64k";
 
 /// Measures the matrix, or says what it would do.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Raid) -> CommandResult {
@@ -44,18 +48,31 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Raid) -> Com
         let why = cell.impossible.as_deref().unwrap_or_default();
         return Err(CommandError::usage(output, &format!("no such array can be built: {why}")));
     }
+    if let Some(why) = never(matrix, &cells, &given(args)) {
+        return Err(CommandError::usage(output, &why));
+    }
     if args.dry_run {
-        dry_run(common, output, args, matrix)
+        dry_run(common, output, args, &plans)
     } else {
         measure(common, output, stop, args, &plans)
     }
 }
 
-fn dry_run(common: &Common, output: Output, args: &Raid, matrix: &Plan) -> CommandResult {
+/// The factors of which the command line names the levels.
+fn given(args: &Raid) -> Vec<&'static str> {
+    let given = [
+        (factor::LEVEL, !args.level.is_empty()),
+        (factor::LAYOUT, !args.layout.is_empty()),
+        (factor::CHUNK, args.chunk != [CHUNK]),
+        (factor::MEMBERS, !args.members.is_empty()),
+        (factor::STATE, !args.state.is_empty()),
+    ];
+    given.into_iter().filter(|(_, is_given)| *is_given).map(|(factor, _)| factor).collect()
+}
+
+fn dry_run(common: &Common, output: Output, args: &Raid, plans: &[Plan]) -> CommandResult {
     let internal = |e: &dyn std::fmt::Display| CommandError::report_as(output, e, Exit::Internal);
     let path = session::store_path(common).map_err(|error| internal(&error))?;
-    let mut cells = fathom_plan::cells(matrix).map_err(|e| CommandError::usage(output, &e))?;
-    cells.retain(|cell| cell.impossible.is_none());
     let state_dir = path.parent().unwrap_or(Path::new(".")).to_owned();
     let ground = Ground {
         root: &SysRoot::live(),
@@ -63,14 +80,33 @@ fn dry_run(common: &Common, output: Output, args: &Raid, matrix: &Plan) -> Comma
         protected: &Protected { store_path: path.clone() },
         state_dir: &state_dir,
     };
-    let (outline, refusal) = outline::dry_run(&ground, matrix, &cells)
+    let (outline, alone, refusal) = raid::dry_run(&ground, plans)
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_error(&error)))?;
     let exit = refusal.as_ref().map_or(Exit::Done, Exit::of_error);
-    let mut text = experiment_report::outline::text(&outline, output.width());
-    text +=
-        "\nBefore that each device is measured alone, without an array, under the same loads.\n";
-    let result = serde_json::json!({ "outline": outline, "exit_code": exit.code() });
+    let text = experiment_report::outline::text(&outline, output.width());
+    let text = text + &alone_text(&alone, output.width());
+    let result =
+        serde_json::json!({ "outline": outline, "alone": alone, "exit_code": exit.code() });
     finish(output, &text, &result, exit)
+}
+
+/// What is measured before the arrays.
+fn alone_text(alone: &Alone, width: usize) -> String {
+    let trials = if alone.trials == 1 { "trial" } else { "trials" };
+    let who = match alone.members {
+        1 => "one member is".to_owned(),
+        members => format!("each of {members} members is"),
+    };
+    let text = format!(
+        "Before that {who} measured alone, without an array, under the same loads: {} {trials}, about {}, about {} written, in the time \
+         and the bytes above.",
+        alone.trials,
+        format_duration(alone.time_ns),
+        format_size(alone.written_bytes)
+    );
+    let mut out = "\n".to_owned();
+    push_wrapped_to(&mut out, width, "", &text);
+    out
 }
 
 fn measure(
@@ -110,11 +146,14 @@ fn measure(
     let Some(finished) = finished else { return Ok(measured.exit) };
     let studied = study(&finished.records);
     let mut text = report::text(&studied, output.width());
+    let impossible = raid::impossible(matrix, &finished.cells);
+    text += &experiment_report::outline::impossible(&impossible, output.width());
     text += &lab::ended_text(&finished, "the same command goes on with the next trial");
     text += &lab::around_text(&finished.around);
     let _ = writeln!(text, "{}", measured.stored_as(|show| format!(". Next: {show}")));
     let mut result = measured.json();
     result["raid"] = serde_json::to_value(&studied).unwrap_or_default();
+    result["impossible"] = serde_json::to_value(&impossible).unwrap_or_default();
     result["ended"] = lab::ended_word(&finished.ended).into();
     result["around"] = serde_json::to_value(&finished.around).unwrap_or_default();
     result["restored"] =

@@ -2,7 +2,7 @@
 
 use crate::cli::{Sandbox, p, run};
 use crate::lab::plan;
-use fathom_testkit::Capability::{FathomBinary, LoopDevices, Root};
+use fathom_testkit::Capability::{FathomBinary, LoopDevices, Root, Tool};
 use fathom_testkit::{LoopDevice, Trial, kernel_test};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ pub fn trials() -> Vec<Trial> {
             &[FathomBinary, LoopDevices],
             no_mdadm,
         ),
+        kernel_test("raid_says_what_cannot_be_built", &[FathomBinary, Tool("mdadm")], arrays),
     ]
 }
 
@@ -191,4 +192,23 @@ fn contradictions() {
     let twice = "[factors]\nblock.read_ahead_kb = [128, '128KiB']\n[design]\nblocks = 1\n";
     let file = plan(&sandbox, "twice", &format!("{load}{twice}"));
     sandbox.refuses(&["lab", p(&file), "--dry-run"], 2, &["the level 128 means the same"]);
+}
+
+/// A kernel without arrays refuses the rest, and says all of this before.
+fn arrays() {
+    let sandbox = Sandbox::new();
+    let of = |more: &[&str]| [&["raid"][..], &["loop:64MiB"; 4], more].concat();
+    sandbox.refuses(&of(&["--chunk=64k,3k"]), 2, &["--chunk=3k: the chunk of raid0 must be"]);
+    sandbox.refuses(&of(&["--level=raid0", "--layout=n2"]), 2, &["--layout=n2: of the levels"]);
+    let dry = sandbox.run(&of(&["--level=raid0,raid5", "--chunk=64k,12k", "--dry-run"]));
+    let told = dry.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "n/a: the chunk of raid5 must be a power of two from 4k, and 12k is none: cell",
+        "n/a: raid0 has no redundancy and is never degraded: cell",
+        "level=raid0 chunk=12k state=normal",
+        "one member is measured alone, without an array, under the same loads: 3 trials",
+    ] {
+        assert!(told.contains(words), "'{words}' is not in {dry:?}");
+    }
+    assert!(!told.contains("level=raid0 layout="), "{dry:?}");
 }
