@@ -12,7 +12,7 @@ use fathom_model::stack::Stack;
 use fathom_sys::fsinfo;
 use fathom_sys::swap;
 use fathom_sys::sysroot::SysRoot;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Share of memory or space that comes and goes by itself.
@@ -148,14 +148,7 @@ pub(crate) fn compare(
     for ((name, a), (_, b)) in before.space.iter().zip(&after.space) {
         add(&format!("space on {name}"), format_size(*a), format_size(*b), is_near(*a, *b));
     }
-    let changed: Vec<String> = before
-        .settings
-        .iter()
-        .filter_map(|(file, was)| {
-            let is = after.settings.get(file).map_or("gone", String::as_str);
-            (is != was).then(|| format!("{}: {was} -> {is}", file.display()))
-        })
-        .collect();
+    let changed = changed_settings(&before.settings, &after.settings);
     if !before.settings.is_empty() {
         let count = format_count(before.settings.len() as u64);
         let now = if changed.is_empty() { "the same".to_owned() } else { changed.join("; ") };
@@ -167,6 +160,33 @@ pub(crate) fn compare(
         add(&format!("health of {name}"), was.clone(), is.clone(), *was == is);
     }
     lines.extend(baseline(records, plan));
+    lines
+}
+
+/// Files of the queues that are not as before, and devices of which none is there any more: detached, or gone.
+fn changed_settings(
+    before: &BTreeMap<PathBuf, String>,
+    after: &BTreeMap<PathBuf, String>,
+) -> Vec<String> {
+    // sys/block/NAME
+    let device = |file: &Path| file.iter().take(3).collect::<PathBuf>();
+    let there: BTreeSet<PathBuf> = after.keys().map(|file| device(file)).collect();
+    let mut lines: Vec<String> = Vec::new();
+    for (file, was) in before {
+        let device = device(file);
+        let line = match after.get(file) {
+            Some(is) if is == was => continue,
+            _ if !there.contains(&device) => {
+                let name = device.file_name().unwrap_or_default().to_string_lossy();
+                format!("{name} is detached or gone")
+            }
+            Some(is) => format!("{}: {was} -> {is}", file.display()),
+            None => format!("{}: {was} -> gone", file.display()),
+        };
+        if lines.last() != Some(&line) {
+            lines.push(line);
+        }
+    }
     lines
 }
 
@@ -224,4 +244,36 @@ fn baseline(records: &[Record], plan: &Plan) -> Option<BeforeAfter> {
         after: format!("{} IOPS", format_count(b.round() as u64)),
         is_same: (b / a - 1.0).abs() <= margin,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_gone_is_told_once() {
+        let files = |all: &[(&str, &str)]| -> BTreeMap<PathBuf, String> {
+            let one = |(file, value): &(&str, &str)| {
+                (PathBuf::from(format!("sys/block/{file}")), (*value).to_owned())
+            };
+            all.iter().map(one).collect()
+        };
+        let before = files(&[
+            ("loop1/queue/nomerges", "0"),
+            ("loop1/queue/scheduler", "[none]"),
+            ("sda/queue/iosched/low_latency", "1"),
+            ("sda/queue/nomerges", "0"),
+            ("sda/queue/scheduler", "[bfq]"),
+        ]);
+        let after = files(&[("sda/queue/nomerges", "0"), ("sda/queue/scheduler", "[none]")]);
+        assert_eq!(
+            changed_settings(&before, &after),
+            [
+                "loop1 is detached or gone",
+                "sys/block/sda/queue/iosched/low_latency: 1 -> gone",
+                "sys/block/sda/queue/scheduler: [bfq] -> [none]",
+            ]
+        );
+        assert!(changed_settings(&before, &before).is_empty());
+    }
 }
