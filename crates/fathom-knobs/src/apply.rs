@@ -40,7 +40,7 @@ pub struct Applied {
 
 /// Notes in the journal everything that the writes can change, writes what differs, in the order that the kernel's couplings
 /// demand, reads back, compares, and notes what it left. The read-ahead, which every write to a limit raises, is put back when it is not
-/// among the settings.
+/// among the settings. `note` is told which of the user's own commands is waited for.
 ///
 /// # Errors
 /// [`KnobError`]; what was written until then is in the journal and is taken back with [`crate::undo`].
@@ -49,6 +49,7 @@ pub fn apply(
     log: &mut ChangeLog,
     settings: &[Setting],
     own: &[OwnKnob],
+    note: own::Note<'_>,
 ) -> Result<Vec<Applied>, KnobError> {
     let mut applied = Vec::new();
     let mut places: Vec<&KnobPlace> = Vec::new();
@@ -62,7 +63,7 @@ pub fn apply(
             settings.iter().filter(|setting| setting.place == *place).collect();
         if let KnobPlace::Own { name } = place {
             for setting in here {
-                applied.push(apply_own(root, log, setting, name, own)?);
+                applied.push(apply_own(root, log, (setting, name), own, note)?);
             }
         } else {
             applied.extend(apply_at(root, log, place, &here)?);
@@ -226,16 +227,16 @@ fn side_effects(asked: &[&str], before: &[KnobValue], left: &[KnobValue]) -> Opt
 fn apply_own(
     root: &SysRoot,
     log: &mut ChangeLog,
-    setting: &Setting,
-    name: &str,
+    (setting, name): (&Setting, &str),
     own: &[OwnKnob],
+    note: own::Note<'_>,
 ) -> Result<Applied, KnobError> {
     let id = setting.knob.clone();
     let known = own.iter().find(|own| own.name == name);
     let own = known.ok_or_else(|| KnobError::Unknown { name: id.clone(), hint: String::new() })?;
     let failed = |reason| KnobError::Read { knob: id.clone(), place: setting.place.name(), reason };
     let at = own::here(root, own);
-    let before = own::read(own, &at).map_err(failed)?;
+    let before = own::read(own, &at, note).map_err(failed)?;
     let report = |now: String| Applied {
         knob: id.clone(),
         place: setting.place.clone(),
@@ -260,9 +261,9 @@ fn apply_own(
     };
     let step = intend(log, &change)?;
     log.fault_point(&format!("before {id} is written"));
-    let written = own::write(own, &at, &setting.value);
+    let written = own::write(own, &at, &setting.value, note);
     log.fault_point(&format!("after {id} is written"));
-    let now = own::read(own, &at);
+    let now = own::read(own, &at, note);
     change.left = now.iter().map(|now| value(now)).collect();
     log.made(step, Change::Knobs(change)).map_err(journal)?;
     let place = setting.place.name();

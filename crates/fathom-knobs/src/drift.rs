@@ -68,7 +68,8 @@ pub fn drift(root: &SysRoot, settings: &[Setting], own: &[OwnKnob]) -> Vec<Drift
 #[must_use]
 pub fn current(root: &SysRoot, setting: &Setting, own: &[OwnKnob]) -> Option<String> {
     if let KnobPlace::Own { name } = &setting.place {
-        return own::read(own.iter().find(|own| own.name == *name)?, &KnobAt::default()).ok();
+        let own = own.iter().find(|own| own.name == *name)?;
+        return own::read(own, &KnobAt::default(), &mut |_| ()).ok();
     }
     let site = Site::find(root, &setting.place).ok()?;
     settle::now(root, &site, &setting.knob)
@@ -81,7 +82,7 @@ pub fn current(root: &SysRoot, setting: &Setting, own: &[OwnKnob]) -> Option<Str
 /// command takes it.
 pub fn check_own(root: &SysRoot, own: &OwnKnob) -> Result<String, KnobError> {
     let knob = format!("own.{}", own.name);
-    let now = match own::read(own, &own::here(root, own)) {
+    let now = match own::read(own, &own::here(root, own), &mut |_| ()) {
         Ok(now) => now,
         Err(reason) => return Err(KnobError::Read { knob, place: own.name.clone(), reason }),
     };

@@ -90,3 +90,14 @@ pub enum KnobError {
     #[error("no further setting is changed, because the journal of changes cannot be written: {0}")]
     Journal(String),
 }
+
+impl KnobError {
+    /// The same with what helps behind the reason of what could not be read, or is not among the values.
+    #[must_use]
+    pub fn with_cure(mut self, cure: &str) -> Self {
+        if let Self::Read { reason, .. } | Self::Value { reason, .. } = &mut self {
+            *reason += cure;
+        }
+        self
+    }
+}

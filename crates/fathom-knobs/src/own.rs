@@ -22,6 +22,12 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 /// How long its output may stay open after it has ended: what it has left running holds it.
 const OPEN_MAX: Duration = Duration::from_secs(5);
 
+/// How long a command may take without a word about it.
+const QUIET_MAX: Duration = Duration::from_secs(1);
+
+/// Takes a line about what is waited for.
+pub type Note<'a> = &'a mut dyn FnMut(&str);
+
 /// How often it is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -77,8 +83,9 @@ pub fn directory(at: &KnobAt) -> Result<PathBuf, String> {
 /// # Errors
 /// A command that cannot be started, fails, prints nothing or more than a value, takes longer than a minute, or leaves something running
 /// that may print more.
-pub fn read(own: &OwnKnob, at: &KnobAt) -> Result<String, String> {
-    let text = run(&own.read, at, Stdio::piped(), TIME_MAX)?;
+pub fn read(own: &OwnKnob, at: &KnobAt, note: Note<'_>) -> Result<String, String> {
+    let mut slow = |text: &str| note(&format!("own.{}: its read command {text}", own.name));
+    let text = run(&own.read, at, Stdio::piped(), TIME_MAX, &mut slow)?;
     let value = text.trim();
     if value.is_empty() {
         Err(format!("`{}` printed nothing", own.read))
@@ -91,10 +98,11 @@ pub fn read(own: &OwnKnob, at: &KnobAt) -> Result<String, String> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn write(own: &OwnKnob, at: &KnobAt, value: &str) -> Result<(), String> {
+pub fn write(own: &OwnKnob, at: &KnobAt, value: &str, note: Note<'_>) -> Result<(), String> {
+    let mut slow = |text: &str| note(&format!("own.{}: its write command {text}", own.name));
     let command = own.write.replace("{value}", &shell::word(value));
     // What it prints is nobody's, and a daemon that it starts would hold a pipe open.
-    run(&command, at, Stdio::null(), TIME_MAX).map(drop)
+    run(&command, at, Stdio::null(), TIME_MAX, &mut slow).map(drop)
 }
 
 /// The shell for a command, where that was run first.
@@ -112,7 +120,14 @@ fn shell_at(command: &str, at: &KnobAt) -> Result<Command, String> {
     Ok(shell)
 }
 
-fn run(command: &str, at: &KnobAt, output: Stdio, time_max: Duration) -> Result<String, String> {
+/// Runs a command to its end. That it is waited for is told once it takes longer than most, for Ctrl-C waits with it.
+fn run(
+    command: &str,
+    at: &KnobAt,
+    output: Stdio,
+    time_max: Duration,
+    slow: Note<'_>,
+) -> Result<String, String> {
     let failed = |reason: String| format!("`{command}`: {reason}");
     let mut shell = shell_at(command, at).map_err(failed)?;
     // No pipe: a daemon that it starts may keep it. Once the command has ended, nothing more comes into it.
@@ -139,11 +154,18 @@ fn run(command: &str, at: &KnobAt, output: Stdio, time_max: Duration) -> Result<
         // After a failure nobody listens.
         tell.send((taken.is_none_or(|taken| taken.is_ok()), text)).ok();
     });
-    let begun = Instant::now();
+    let (begun, mut is_told) = (Instant::now(), false);
     let ended = loop {
         match started.try_wait() {
             Ok(Some(status)) => break Ok(status),
-            Ok(None) if begun.elapsed() < time_max => std::thread::sleep(LOOK),
+            Ok(None) if begun.elapsed() < time_max => {
+                if begun.elapsed() >= QUIET_MAX && !is_told {
+                    let most = time_max.as_secs();
+                    slow(&format!("`{command}` is waited for, at most {most} s in all"));
+                    is_told = true;
+                }
+                std::thread::sleep(LOOK);
+            }
             Ok(None) => {
                 if is_apart {
                     child::kill_group(started.id());
@@ -193,7 +215,13 @@ mod tests {
 
     fn own(read: &str, write: &str) -> OwnKnob {
         let (read, write) = (read.to_owned(), write.to_owned());
-        OwnKnob { name: "x".to_owned(), read, write, values: vec!["a b".to_owned()] }
+        OwnKnob {
+            name: "x".to_owned(),
+            read,
+            write,
+            values: vec!["a b".to_owned()],
+            needs_setup: false,
+        }
     }
 
     #[test]
@@ -201,24 +229,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("value").display().to_string();
         let own = own(&format!("cat {file}"), &format!("echo {{value}} > {file}"));
-        assert!(read(&own, &KnobAt::default()).is_err());
-        write(&own, &KnobAt::default(), "a b; rm -rf \"$HOME\"").unwrap();
-        assert_eq!(read(&own, &KnobAt::default()).unwrap(), "a b; rm -rf \"$HOME\"");
+        assert!(read(&own, &KnobAt::default(), &mut |_| ()).is_err());
+        write(&own, &KnobAt::default(), "a b; rm -rf \"$HOME\"", &mut |_| ()).unwrap();
+        assert_eq!(read(&own, &KnobAt::default(), &mut |_| ()).unwrap(), "a b; rm -rf \"$HOME\"");
     }
 
     /// What is left running in the background holds nobody up, and what takes too long is ended with all that it has started.
     #[test]
     fn a_command_that_does_not_end_holds_nobody_up() {
         let begun = Instant::now();
-        let held = read(&own("sleep 20 & echo 1", "true"), &KnobAt::default()).unwrap_err();
+        let held =
+            read(&own("sleep 20 & echo 1", "true"), &KnobAt::default(), &mut |_| ()).unwrap_err();
         assert!(held.contains("holds its output open"), "{held}");
         assert!(begun.elapsed() < Duration::from_secs(20), "it was waited for");
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pid");
         let command = format!("sleep 1000 & echo $! > {}; wait", file.display());
-        let late =
-            run(&command, &KnobAt::default(), Stdio::null(), Duration::from_secs(2)).unwrap_err();
+        let (limit, mut notes) = (Duration::from_secs(2), Vec::new());
+        let mut slow = |text: &str| notes.push(text.to_owned());
+        let late = run(&command, &KnobAt::default(), Stdio::null(), limit, &mut slow).unwrap_err();
         assert!(late.contains("took longer than 2 s"), "{late}");
+        assert_eq!(notes, [format!("`{command}` is waited for, at most 2 s in all")]);
         let pid = std::fs::read_to_string(&file).unwrap();
         let begun = Instant::now();
         while std::fs::read_link(format!("/proc/{}/exe", pid.trim())).is_ok() {
@@ -236,7 +267,7 @@ mod tests {
         let daemon = format!(
             "(sleep 1; dd if=/dev/zero bs=64k count=1 >&2 2>/dev/null; stat -Lc %s /proc/self/fd/2 > {size}.new; mv {size}.new {size}; exec sleep 1000) & echo $! > {pid}"
         );
-        write(&own("true", &daemon), &KnobAt::default(), "1").unwrap();
+        write(&own("true", &daemon), &KnobAt::default(), "1", &mut |_| ()).unwrap();
         let begun = Instant::now();
         while !std::path::Path::new(&size).exists() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it does not run");
@@ -285,18 +316,21 @@ mod tests {
     #[test]
     fn failures_name_the_command() {
         assert!(
-            read(&own("exit 3", "true"), &KnobAt::default())
+            read(&own("exit 3", "true"), &KnobAt::default(), &mut |_| ())
                 .unwrap_err()
                 .contains("`exit 3`: failed")
         );
         assert!(
-            read(&own("true", "true"), &KnobAt::default()).unwrap_err().contains("printed nothing")
+            read(&own("true", "true"), &KnobAt::default(), &mut |_| ())
+                .unwrap_err()
+                .contains("printed nothing")
         );
-        let why = read(&own("echo too late >&2; exit 3", "true"), &KnobAt::default()).unwrap_err();
+        let why = read(&own("echo too late >&2; exit 3", "true"), &KnobAt::default(), &mut |_| ())
+            .unwrap_err();
         assert!(why.ends_with("failed (exit status: 3): too late"), "{why}");
         // Also of one that says much.
         let much = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 4";
-        let why = write(&own("true", much), &KnobAt::default(), "1").unwrap_err();
+        let why = write(&own("true", much), &KnobAt::default(), "1", &mut |_| ()).unwrap_err();
         assert!(why.ends_with("failed (exit status: 4): line 1999"), "{why}");
     }
 }

@@ -231,7 +231,10 @@ fn having(
     if !places.is_empty() {
         return Ok(places);
     }
-    let looked: Vec<String> = wish.places.iter().map(KnobPlace::name).collect();
+    let is_of_machine =
+        matches!(wish.knob.home, Home::Sysctl(_) | Home::Module(..) | Home::Boot(_));
+    let could = wish.places.iter().filter(|place| is_of_machine == (**place == KnobPlace::Machine));
+    let looked: Vec<String> = could.map(KnobPlace::name).collect();
     let mut behind = scope.devices.iter().filter(|device| device.is_behind_file);
     let behind = behind.find(|device| site::has(root, &device.place(), wish.knob));
     let mut reason = match wish.knob.home {
@@ -239,7 +242,14 @@ fn having(
             "it is there only with the scheduler {scheduler}; set block.scheduler={scheduler} in the same cell ({})",
             looked.join(", ")
         ),
-        _ => format!("neither of {} has it ({})", looked.join(", "), wish.knob.place()),
+        _ => {
+            let who = match looked.as_slice() {
+                [] => "there is no device or mount below that could have it".to_owned(),
+                [one] => format!("{one} does not have it"),
+                several => format!("none of {} has it", several.join(", ")),
+            };
+            format!("{who} ({})", wish.knob.place())
+        }
     };
     if wish.narrow == Narrow::All
         && let Some(device) = behind

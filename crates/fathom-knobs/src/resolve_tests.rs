@@ -148,7 +148,10 @@ fn what_makes_no_sense_is_refused_with_the_way_out() {
     refused(&[("block.schedular", "bfq")], "did you mean 'block.scheduler'");
     refused(&[("block.scheduler", "kyber")], "lists none, mq-deadline, bfq");
     refused(&[("block.scheduler@sdx", "bfq")], "top, members, md0, sda");
-    refused(&[("block.scheduler@md0", "none")], "has it");
+    refused(
+        &[("block.scheduler@md0", "none")],
+        "md0 does not have it (/sys/block/DEV/queue/scheduler)",
+    );
     refused(&[("kyber.read_lat_nsec", "1")], "block.scheduler=kyber");
     refused(
         &[("block.scheduler", "bfq"), ("mq-deadline.fifo_batch", "4")],
@@ -228,7 +231,7 @@ fn arrays_drives_and_paths_come_back_in_their_own_words() {
     )
     .unwrap();
     assert_eq!(settings.len(), 10, "{settings:?}");
-    let done = apply(&root, &mut log, &settings, &[]).unwrap();
+    let done = apply(&root, &mut log, &settings, &[], &mut |_| ()).unwrap();
     assert_eq!(done.len(), 10);
     assert_eq!(drift(&root, &settings, &[]), []);
     let pending = log.pending();
@@ -236,7 +239,7 @@ fn arrays_drives_and_paths_come_back_in_their_own_words() {
     assert_eq!(pending.len(), 5);
     let outcome = |log: &mut ChangeLog, entry: &fathom_guard::changes::Entry| {
         let Change::Knobs(change) = &entry.change else { panic!() };
-        undo(&root, log, entry.step, change, false)
+        undo(&root, log, entry.step, change, false, &mut |_| ())
     };
     for entry in &pending {
         assert_eq!(outcome(&mut log, entry), Undo::Restored, "{entry:?}");
@@ -265,7 +268,7 @@ fn renamed_devices_are_found_and_unknown_settings_of_schedulers_are_noted() {
         ChangeLog::create(&fathom_sys::sysroot::SysRoot::live(), dir.path(), "r", Faults::none())
             .unwrap();
     let settings = resolved(&tree, &[("mq-deadline.fifo_batch", "2")]).unwrap();
-    apply(&root, &mut log, &settings, &[]).unwrap();
+    apply(&root, &mut log, &settings, &[], &mut |_| ()).unwrap();
     let entry = log.pending().remove(0);
     let Change::Knobs(mut change) = entry.change else { panic!() };
     let noted: Vec<&str> = change.before.iter().map(|value| value.knob.as_str()).collect();
@@ -283,11 +286,11 @@ fn renamed_devices_are_found_and_unknown_settings_of_schedulers_are_noted() {
     // Another disk has the name now; ours is found by its ID.
     let KnobPlace::Device { id, .. } = change.place else { panic!() };
     change.place = KnobPlace::Device { id, name: "sdb".to_owned() };
-    assert_eq!(undo(&root, &mut log, entry.step, &change, false), Undo::Restored);
+    assert_eq!(undo(&root, &mut log, entry.step, &change, false, &mut |_| ()), Undo::Restored);
     assert_eq!(root.text("sys/devices/h0/t0/block/sda/queue/iosched/fifo_batch").unwrap(), "16");
     // After a boot only what the drive itself keeps is looked at.
     change.boot_id = "an earlier one".to_owned();
-    assert_eq!(undo(&root, &mut log, entry.step, &change, false), Undo::AlreadyBack);
+    assert_eq!(undo(&root, &mut log, entry.step, &change, false, &mut |_| ()), Undo::AlreadyBack);
     tree.put("sys/devices/h0/t0/scsi_disk/0:0:0:0/cache_type", "write through\n");
     tree.put("sys/devices/h0/t0/block/sda/queue/iosched/fifo_batch", "9\n");
     change
@@ -295,7 +298,7 @@ fn renamed_devices_are_found_and_unknown_settings_of_schedulers_are_noted() {
         .iter_mut()
         .filter(|v| v.knob == "scsi.cache_type")
         .for_each(|v| v.value = "write through".to_owned());
-    assert_eq!(undo(&root, &mut log, entry.step, &change, false), Undo::Restored);
+    assert_eq!(undo(&root, &mut log, entry.step, &change, false, &mut |_| ()), Undo::Restored);
     assert_eq!(root.text("sys/devices/h0/t0/scsi_disk/0:0:0:0/cache_type").unwrap(), "write back");
     assert_eq!(root.text("sys/devices/h0/t0/block/sda/queue/iosched/fifo_batch").unwrap(), "9");
 }
@@ -402,15 +405,15 @@ fn what_went_with_the_file_of_a_loop_device_is_no_change_of_somebodys() {
     let devices = [device("loop9", "/images/disk", false)];
     let scope = Scope { devices: &devices, mounts: &[], own: &[] };
     let wanted = knobs(&[("block.nr_requests", "64"), ("block.read_ahead_kb", "256")]);
-    apply(&root, &mut log, &resolve(&root, &scope, &wanted).unwrap(), &[]).unwrap();
+    apply(&root, &mut log, &resolve(&root, &scope, &wanted).unwrap(), &[], &mut |_| ()).unwrap();
     let entry = log.pending().remove(0);
     let Change::Knobs(change) = &entry.change else { panic!() };
     tree.put(format!("{DIR}/queue/read_ahead_kb"), "1024");
-    let kept = undo(&root, &mut log, entry.step, change, false);
+    let kept = undo(&root, &mut log, entry.step, change, false, &mut |_| ());
     assert!(matches!(kept, Undo::ChangedBySomebody { .. }), "{kept:?}");
     tree.put(format!("{DIR}/size"), "0");
     std::fs::remove_file(root.path(format!("{DIR}/loop/backing_file"))).unwrap();
-    let gone = undo(&root, &mut log, entry.step, change, false);
+    let gone = undo(&root, &mut log, entry.step, change, false, &mut |_| ());
     assert!(matches!(&gone, Undo::Gone(what) if what.contains("read_ahead_kb went")), "{gone:?}");
     assert_eq!(root.text(format!("{DIR}/queue/nr_requests")).unwrap(), "128");
     assert!(log.pending().is_empty());
@@ -438,7 +441,7 @@ fn a_setting_that_is_changed_again_and_again_has_one_value_before() {
     let scope = Scope { devices: &devices, mounts: &[], own: &[] };
     let set = |log: &mut ChangeLog, ids: &[(&str, &str)], theirs: &str| {
         let settings = resolve(&root, &scope, &knobs(ids)).unwrap();
-        apply(&root, log, &settings, &[]).unwrap();
+        apply(&root, log, &settings, &[], &mut |_| ()).unwrap();
         tree.put(FILE, theirs);
     };
     let undo_all = |log: &mut ChangeLog, force: bool| {
@@ -446,7 +449,7 @@ fn a_setting_that_is_changed_again_and_again_has_one_value_before() {
             let Change::Knobs(change) = log.entry(entry.step).unwrap().change.clone() else {
                 panic!()
             };
-            undo(&root, log, entry.step, &change, force);
+            undo(&root, log, entry.step, &change, force, &mut |_| ());
         }
         let before = |entry: Entry| {
             let Change::Knobs(change) = entry.change else { panic!() };

@@ -90,7 +90,7 @@ impl fmt::Display for Foreign {
 }
 
 /// Takes a change back as far as it is still there, and notes it in the journal. With `force` values that somebody else has set since
-/// are overwritten too. Doing it again does no harm.
+/// are overwritten too. Doing it again does no harm. `note` is told which of the user's own commands is waited for.
 ///
 /// A change that was only intended may have happened in part: everything noted is then put back.
 pub fn undo(
@@ -99,9 +99,10 @@ pub fn undo(
     step: Step,
     change: &KnobChange,
     force: bool,
+    note: own::Note<'_>,
 ) -> Undo {
     let outcome = match &change.own {
-        Some(own) => undo_own(root, log, own, change, force),
+        Some(own) => undo_own(root, log, own, change, force, note),
         None => undo_at(root, log, step, change, force),
     };
     if let Undo::ChangedBySomebody { foreign } = &outcome {
@@ -431,6 +432,7 @@ fn undo_own(
     own: &OwnKnob,
     change: &KnobChange,
     force: bool,
+    note: own::Note<'_>,
 ) -> Undo {
     let Some(before) = change.before.first() else { return Undo::AlreadyBack };
     if !log.shares_paths(root) && !log.maker().has_same_root(root) {
@@ -446,14 +448,16 @@ fn undo_own(
     if let Err(reason) = own::directory(&at) {
         return Undo::NotHere(format!("{reason}; {}", told(&change.before)));
     }
-    let now = match own::read(own, &at) {
+    let now = match own::read(own, &at, note) {
         Ok(now) => now,
         // With mounts of its own its commands may have met something else there.
         Err(reason) if !log.shares_paths(root) => {
             return Undo::NotHere(format!("{reason}; {}", told(&change.before)));
         }
         // Killed in the middle of the first write: nobody else has set it since. Later somebody may have.
-        Err(_) if force || change.left.is_empty() => return write_back(log, own, &at, before),
+        Err(_) if force || change.left.is_empty() => {
+            return write_back(log, own, &at, before, note);
+        }
         Err(reason) => {
             let told = told(&change.before);
             return Undo::Failed(format!("{reason}; {told}, and fathom restore --force writes it"));
@@ -476,15 +480,21 @@ fn undo_own(
         let (knob, before, left) = (before.knob.clone(), before.value.clone(), left.value.clone());
         return Undo::ChangedBySomebody { foreign: vec![Foreign { knob, before, left, now }] };
     }
-    write_back(log, own, &at, before)
+    write_back(log, own, &at, before, note)
 }
 
 /// Writes what was before, and sees that it is there.
-fn write_back(log: &ChangeLog, own: &OwnKnob, at: &KnobAt, before: &KnobValue) -> Undo {
+fn write_back(
+    log: &ChangeLog,
+    own: &OwnKnob,
+    at: &KnobAt,
+    before: &KnobValue,
+    note: own::Note<'_>,
+) -> Undo {
     log.fault_point(&format!("before {} is written", before.knob));
-    let written = own::write(own, at, &before.value);
+    let written = own::write(own, at, &before.value, note);
     log.fault_point(&format!("after {} is written", before.knob));
-    match (written, own::read(own, at)) {
+    match (written, own::read(own, at, note)) {
         (Ok(()), Ok(now)) if now == before.value => Undo::Restored,
         (Err(reason), _) | (_, Err(reason)) => Undo::Failed(reason),
         (Ok(()), Ok(now)) => {

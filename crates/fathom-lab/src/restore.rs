@@ -223,7 +223,7 @@ pub(crate) fn restore_entry(
     let entry = log.entry(step).unwrap_or(entry).clone();
     let outcome = match &entry.change {
         Change::Knobs(change) => {
-            let undo = fathom_knobs::undo(root, log, step, change, force);
+            let undo = fathom_knobs::undo(root, log, step, change, force, note);
             Outcome::of_knobs(undo, change.before.len())
         }
         Change::Setup(change) => fathom_setup::undo(root, log, step, change, note).into(),
@@ -401,8 +401,10 @@ pub struct ChangedSetting {
     pub knob: String,
     /// Before.
     pub before: String,
-    /// Now; none where it cannot be read here. The user's own commands are not run for that.
+    /// Now; none where it cannot be read here.
     pub now: Option<String>,
+    /// One of the user's own: its commands are not run for that.
+    pub is_own: bool,
 }
 
 impl ChangedSetting {
@@ -416,6 +418,7 @@ impl ChangedSetting {
             knob: value.knob.clone(),
             before: value.value.clone(),
             now: now(value),
+            is_own: change.own.is_some(),
         };
         let all = change.before.iter().map(of);
         all.filter(|setting| setting.now.as_ref() != Some(&setting.before)).collect()

@@ -86,6 +86,7 @@ fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
         read: format!("touch {}/was-run; echo 2", dir.path().display()),
         write: format!("touch {}/was-run", dir.path().display()),
         values: vec![],
+        needs_setup: false,
     };
     let value = KnobValue { knob: "own.mine".to_owned(), value: "1".to_owned(), file: None };
     let knob = KnobChange {
@@ -353,6 +354,7 @@ fn an_own_value_that_cannot_be_read_is_written_by_force() {
             read: format!("cat {}", file.display()),
             write: format!("echo {{value}} > {}", file.display()),
             values: vec![],
+            needs_setup: false,
         };
         let change = Change::Knobs(KnobChange {
             place: KnobPlace::Own { name: "mine".to_owned() },

@@ -160,6 +160,9 @@ pub struct OwnKnob {
     pub write: String,
     /// What it may be set to.
     pub values: Vec<String>,
+    /// Only what the setup builds has it: it is not read before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_setup: bool,
 }
 
 /// Which cells are measured.

@@ -62,7 +62,7 @@ pub fn play(dir: &Path) -> ExitCode {
     let mut log = ChangeLog::create(&root, dir, "child0run", faults).unwrap();
     for cell in CELLS {
         let settings = resolve(&root, &scope, &knobs(cell)).unwrap();
-        apply(&root, &mut log, &settings, &[]).unwrap();
+        apply(&root, &mut log, &settings, &[], &mut |_| ()).unwrap();
     }
     undo_all(&mut log, false);
     if log.close().unwrap().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -165,7 +165,7 @@ pub fn refused() {
     assert!(refused("ext4.barrier", "0").contains("power cut"));
     assert!(refused("block.discard_max_bytes", "0").contains("cannot be '0'"));
     assert!(refused("mq-deadline.fifo_batch", "8").contains("block.scheduler=mq-deadline"));
-    assert!(refused("md.stripe_cache_size", "256").contains("has it"));
+    assert!(refused("md.stripe_cache_size", "256").contains("does not have it"));
     assert!(refused("block.schedular", "none").contains("did you mean"));
     let said =
         |pairs| unrestorable(&SysRoot::live(), &on_device(&device, pairs).unwrap()).join("\n");
@@ -185,6 +185,7 @@ pub fn own() {
         read: format!("cat {file}"),
         write: format!("echo {{value}} > {file}"),
         values: vec!["slow".to_owned(), "fast".to_owned()],
+        needs_setup: false,
     }];
     let root = SysRoot::live();
     let scope = Scope { devices: &[], mounts: &[], own: &own };
@@ -197,7 +198,7 @@ pub fn own() {
             .contains("speed")
     );
     let mut journal = Journal::new();
-    apply(&root, &mut journal.log, &settings, &own).unwrap();
+    apply(&root, &mut journal.log, &settings, &own, &mut |_| ()).unwrap();
     assert_eq!(fs::read_to_string(dir.path().join("value")).unwrap(), "fast\n");
     assert_eq!(drift(&root, &settings, &own), []);
     fs::write(dir.path().join("value"), "foreign\n").unwrap();
@@ -211,13 +212,13 @@ pub fn own() {
         [("medium\n", Undo::Rebooted, "medium\n"), ("fast\n", Undo::Restored, "slow\n")]
     {
         fs::write(dir.path().join("value"), "slow\n").unwrap();
-        apply(&root, &mut journal.log, &settings, &own).unwrap();
+        apply(&root, &mut journal.log, &settings, &own, &mut |_| ()).unwrap();
         let Change::Knobs(change) = journal.log.pending().remove(0).change else { panic!() };
         assert!(journal.undo_all(false).iter().all(Undo::is_done));
         let earlier = KnobChange { boot_id: "an earlier boot".to_owned(), ..change };
         fs::write(dir.path().join("value"), now).unwrap();
         let step = journal.log.intend(Change::Knobs(earlier.clone())).unwrap();
-        assert_eq!(undo(&root, &mut journal.log, step, &earlier, false), expected);
+        assert_eq!(undo(&root, &mut journal.log, step, &earlier, false, &mut |_| ()), expected);
         assert_eq!(fs::read_to_string(dir.path().join("value")).unwrap(), then);
         assert!(journal.log.pending().is_empty());
     }

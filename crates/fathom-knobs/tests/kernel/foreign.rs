@@ -105,7 +105,7 @@ pub fn gone() {
     let root = SysRoot::live();
     let mut outcome = |change: &KnobChange| {
         let step = journal.log.intend(Change::Knobs(change.clone())).unwrap();
-        let outcome = undo(&root, &mut journal.log, step, change, false);
+        let outcome = undo(&root, &mut journal.log, step, change, false, &mut |_| ());
         (outcome, journal.log.pending().iter().any(|entry| entry.step == step))
     };
     let earlier = KnobChange { boot_id: "an earlier boot".to_owned(), ..change.clone() };
@@ -163,7 +163,7 @@ pub fn kept_though_only_begun() {
         let begun = KnobChange { left: Vec::new(), ..change };
         write(&device, file, theirs);
         let step = journal.log.intend(Change::Knobs(begun.clone())).unwrap();
-        let outcome = undo(&SysRoot::live(), &mut journal.log, step, &begun, false);
+        let outcome = undo(&SysRoot::live(), &mut journal.log, step, &begun, false, &mut |_| ());
         let Undo::ChangedBySomebody { foreign } = &outcome else { panic!("{knob}: {outcome:?}") };
         assert_eq!((foreign.len(), foreign[0].knob.as_str()), (1, knob.as_str()));
         assert!(queue(&device, file).contains(theirs));

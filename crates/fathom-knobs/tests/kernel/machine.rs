@@ -86,7 +86,7 @@ impl Journal {
     }
 
     pub fn apply(&mut self, settings: &[Setting]) -> Result<Vec<Applied>, KnobError> {
-        apply(&SysRoot::live(), &mut self.log, settings, &[])
+        apply(&SysRoot::live(), &mut self.log, settings, &[], &mut |_| ())
     }
 
     /// Takes everything back, newest first.
@@ -99,7 +99,7 @@ pub fn undo_all(log: &mut ChangeLog, force: bool) -> Vec<Undo> {
     let mut outcomes = Vec::new();
     for entry in log.pending() {
         let Change::Knobs(change) = &entry.change else { continue };
-        outcomes.push(undo(&SysRoot::live(), log, entry.step, change, force));
+        outcomes.push(undo(&SysRoot::live(), log, entry.step, change, force, &mut |_| ()));
     }
     outcomes
 }

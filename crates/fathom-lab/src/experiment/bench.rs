@@ -197,7 +197,7 @@ impl Bench {
         if is_there {
             return self.on_built(lab, fathom_setup::refresh);
         }
-        self.restore_knobs()?;
+        self.restore_knobs(&mut |text| lab.note(text))?;
         self.take_down(lab)?;
         if spec.is_empty() {
             return Ok(());
@@ -315,8 +315,14 @@ impl Bench {
     }
 
     /// Writes the settings of a cell, after those of the one before were taken back.
-    pub fn set_knobs(&mut self, cell: &Cell, stacks: &[Stack]) -> Result<(), LabError> {
-        self.restore_knobs()?;
+    pub fn set_knobs(
+        &mut self,
+        lab: &mut Lab<'_>,
+        cell: &Cell,
+        stacks: &[Stack],
+    ) -> Result<(), LabError> {
+        let note = &mut |text: &str| lab.note(text);
+        self.restore_knobs(note)?;
         if cell.knobs.is_empty() {
             self.is_set = true;
             return Ok(());
@@ -334,7 +340,7 @@ impl Bench {
             }
         }
         let log = Self::log(&mut self.log)?;
-        fathom_knobs::apply(&self.root, log, &settings, &self.own).map_err(of_knob)?;
+        fathom_knobs::apply(&self.root, log, &settings, &self.own, note).map_err(of_knob)?;
         let mounted = std::mem::take(&mut self.mounted);
         self.learn_mounts(mounted);
         self.is_set = true;
@@ -403,7 +409,7 @@ impl Bench {
     ///
     /// # Errors
     /// [`LabError::Cell`] when one cannot be put back.
-    pub fn restore_knobs(&mut self) -> Result<(), LabError> {
+    fn restore_knobs(&mut self, note: &mut dyn FnMut(&str)) -> Result<(), LabError> {
         self.settings.clear();
         self.found.clear();
         self.is_set = false;
@@ -412,7 +418,7 @@ impl Bench {
         let (mut failed, mut before) = (Vec::new(), BTreeMap::new());
         for entry in log.pending() {
             let Change::Knobs(change) = &entry.change else { continue };
-            let report = restore::restore_entry(&self.root, log, &entry, false, true, &mut |_| ());
+            let report = restore::restore_entry(&self.root, log, &entry, false, true, note);
             match &report.outcome {
                 // Newest first: what the oldest found was there before the experiment.
                 Outcome::ChangedBySomebody(_) => {
@@ -600,7 +606,8 @@ impl Bench {
     pub fn restore(mut self, lab: &mut Lab<'_>) -> Vec<Report> {
         let companions = self.end_companions();
         run::note_failure(lab, companions.map(|_| ()));
-        let taken = self.restore_knobs().and_then(|()| self.take_down(lab));
+        let taken = self.restore_knobs(&mut |text| lab.note(text));
+        let taken = taken.and_then(|()| self.take_down(lab));
         if let Err(error) = taken {
             lab.note(error.to_string());
         }

@@ -438,6 +438,7 @@ impl<'a> Survey<'a> {
                 writes
             }
             Err(error) => {
+                let error = self.at_null(error, stacks);
                 self.refuse(bench::of_knob(error));
                 Vec::new()
             }

@@ -323,7 +323,7 @@ impl Campaign<'_, '_, '_, '_> {
         // anew since; whether somebody interfered shows after each.
         if !self.bench.is_set() || self.plan.prepare.remounts {
             let before = stacks(self.lab)?;
-            self.bench.set_knobs(cell, &before)?;
+            self.bench.set_knobs(self.lab, cell, &before)?;
         }
         let (mut loads, all) = self.sized(&placed, &target)?;
         if !all.workload.jobs.is_empty() {

@@ -71,7 +71,8 @@ pub fn own_knobs(root: &mut Section) -> Result<Vec<OwnKnob>, PlanError> {
         let read = need("read", "\"cat /sys/...\", which prints the value")?;
         let write = need("write", "\"... {value}\", which sets it")?;
         let values = need("values", "[...], all that it may be set to")?;
-        section.finish(&["name", "read", "write", "values"])?;
+        let needs_setup = section.take("needs_setup");
+        section.finish(&["name", "read", "write", "values", "needs_setup"])?;
         let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if !name.words()?.chars().all(is_fine) {
             return Err(name.refuse("a name has letters, digits, - and _"));
@@ -81,8 +82,9 @@ pub fn own_knobs(root: &mut Section) -> Result<Vec<OwnKnob>, PlanError> {
         }
         let values: Vec<String> =
             values.list().iter().map(Item::scalar).collect::<Result<_, _>>()?;
-        let knob =
-            OwnKnob { name: name.words()?, read: read.words()?, write: write.words()?, values };
+        let needs_setup = needs_setup.map_or(Ok(false), |item| item.flag())?;
+        let (read, write) = (read.words()?, write.words()?);
+        let knob = OwnKnob { name: name.words()?, read, write, values, needs_setup };
         if knobs.iter().any(|other| other.name == knob.name) {
             return Err(name.refuse("is there twice"));
         }

@@ -147,10 +147,7 @@ fn list(
     for change in &pending {
         let state = if change.is_running { "its run goes on" } else { "left behind" };
         text += &format!("{}  run {}, {state}\n", change.what, change.run_id);
-        for ChangedSetting { knob, before, now } in &change.settings {
-            let now = now.as_deref().unwrap_or("not to be read here");
-            let _ = writeln!(text, "    {knob}: {now} now, before {before}");
-        }
+        change.settings.iter().for_each(|setting| text += &setting_text(setting));
     }
     let left: Vec<String> =
         program_marks::left_by_the_dead(root).iter().map(ToString::to_string).collect();
@@ -176,7 +173,7 @@ fn list(
     let lines: Vec<serde_json::Value> = pending
         .iter()
         .map(|c| {
-            let one = |s: &ChangedSetting| serde_json::json!({ "knob": s.knob, "before": s.before, "now": s.now });
+            let one = |s: &ChangedSetting| serde_json::json!({ "knob": s.knob, "before": s.before, "now": s.now, "is_own": s.is_own });
             let settings: Vec<serde_json::Value> = c.settings.iter().map(one).collect();
             serde_json::json!({ "run": c.run_id, "what": c.what, "is_running": c.is_running, "settings": settings })
         })
@@ -186,6 +183,20 @@ fn list(
     });
     output.json("result", &result)?;
     Ok(Exit::Done)
+}
+
+/// One setting as it is now and was.
+fn setting_text(setting: &ChangedSetting) -> String {
+    let ChangedSetting { knob, before, now, is_own } = setting;
+    match now {
+        Some(now) => format!("    {knob}: {now} now, before {before}\n"),
+        None if *is_own => {
+            format!(
+                "    {knob}: before {before}; its own command, which says what it is now, is not run for this list\n"
+            )
+        }
+        None => format!("    {knob}: not to be read here now, before {before}\n"),
+    }
 }
 
 /// The most serious of all that was done.

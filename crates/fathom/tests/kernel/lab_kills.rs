@@ -250,6 +250,10 @@ fn relative_commands() {
     let own = |dir: &Path| fs::read_to_string(dir.join("own")).unwrap();
     assert_eq!(own(&started), "b\n");
     fs::write(elsewhere.join("own"), "b\n").unwrap();
+    let listed = run_in(&elsewhere, &["restore", "--list"], "");
+    let line =
+        "own.mine: before a; its own command, which says what it is now, is not run for this list";
+    assert!(listed.stdout.contains(line), "{listed:?}");
     let done = run_in(&elsewhere, &["restore"], "");
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!((own(&started).as_str(), own(&elsewhere).as_str()), ("a\n", "b\n"), "{done:?}");

@@ -11,6 +11,8 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("lab_refuses_targets_first", &[FathomBinary], targets),
         kernel_test("lab_refuses_own_knobs_first", &[FathomBinary], own_knobs),
+        kernel_test("lab_refuses_own_knobs_before_a_setup", &[FathomBinary, Root], before_setup),
+        kernel_test("lab_names_what_is_no_plan", &[FathomBinary, Root], no_plans),
         kernel_test("lab_refuses_memory_first", &[FathomBinary, Root], memory),
         kernel_test("lab_refuses_contradictions_as_usage", &[FathomBinary, Root], contradictions),
         kernel_test(
@@ -158,6 +160,64 @@ fn own_knobs() {
     }
 }
 
+/// What cannot be read before the setup is told before anything is overwritten, unless the plan says that only the setup has it.
+fn before_setup() {
+    let sandbox = Sandbox::new();
+    let witness = Witness::new(&sandbox);
+    let (value, state) = (sandbox.scratch.join("value"), sandbox.db().parent().unwrap());
+    fs::write(&value, "1\n").unwrap();
+    let load = "[[workload]]\nlabel = 'none'\ncommand = 'true'\n[setup]\ndevices = ['loop:32MiB']\nfilesystem.type = 'ext2'\n\
+        [[objective]]\nmetric = 'application'\n";
+    let set = "[knobs]\nown.seen = 'b'\nown.zz = '2'\n[design]\nblocks = 1\nsentinel = false\n[prepare]\nsettle = '0s'\nquiet = '0s'\ndrop_caches = false\n";
+    // Mounts of the setup lie in the state directory.
+    let read = format!("grep -q \" {}/\" /proc/self/mounts && cat {}", p(state), p(&value));
+    let own = |more: &str| {
+        let write = format!("echo {{value}} > {}", p(&value));
+        let own = format!(
+            "[[own_knob]]\nname = 'zz'\nread = '{read}'\nwrite = '{write}'\nvalues = [1, 2]\n"
+        );
+        plan(&sandbox, "built", &format!("{load}{set}{}{own}{more}", witness.text))
+    };
+    let words = [
+        "cannot read own.zz of zz:",
+        "if only what the setup builds has it, say so with needs_setup = true",
+    ];
+    witness.refuses(&sandbox, &own(""), 4, &words);
+    assert!(!state.exists() || fs::read_dir(state.join("changes")).is_err(), "nothing was begun");
+    let file = own("needs_setup = true\n");
+    let dry = sandbox.run(&["lab", p(&file), "--dry-run"]);
+    assert_eq!(dry.code, 0, "{dry:?}");
+    let told = dry.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("own.zz is read only when the setup is built"), "{dry:?}");
+    let done = sandbox.run(&["lab", p(&file)]);
+    assert!(done.code <= 1, "{done:?}");
+    assert!(done.stderr.contains("own.zz is read only when the setup is built"), "{done:?}");
+    assert_eq!(fs::read_to_string(&value).unwrap(), "1\n");
+}
+
+/// What is typed in the place of a plan is named, with what helps; `null:` has no devices.
+fn no_plans() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let cure = format!("fathom lab PLAN {}", p(&dir));
+    for (name, words) in [
+        (p(&dir), &["that is a directory", cure.as_str()][..]),
+        ("/dev/null", &["that is a character device", "fathom lab lists the plans"]),
+        ("/no/such/plan", &["there is no such file"]),
+        ("no-such-plan", &["neither a plan that comes with fathom nor a file"]),
+    ] {
+        sandbox.refuses(&["lab", name], 2, words);
+        sandbox.refuses(&["lab", name, "--dry-run"], 2, words);
+    }
+    let dry = sandbox.run(&["lab", "scheduler", "null:", "--dry-run"]);
+    let told = dry.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(dry.code, 4, "{dry:?}");
+    assert!(
+        told.contains("block.scheduler: null: has no scheduler, for it is fathom itself"),
+        "{dry:?}"
+    );
+}
+
 /// More than there is.
 fn memory() {
     let sandbox = Sandbox::new();
@@ -197,7 +257,9 @@ fn contradictions() {
 /// A kernel without arrays refuses the rest, and says all of this before.
 fn arrays() {
     let sandbox = Sandbox::new();
-    let of = |more: &[&str]| [&["raid"][..], &["loop:64MiB"; 4], more].concat();
+    fn of<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["raid"][..], &["loop:64MiB"; 4], more].concat()
+    }
     sandbox.refuses(&of(&["--chunk=64k,3k"]), 2, &["--chunk=3k: the chunk of raid0 must be"]);
     sandbox.refuses(&of(&["--level=raid0", "--layout=n2"]), 2, &["--layout=n2: of the levels"]);
     let dry = sandbox.run(&of(&["--level=raid0,raid5", "--chunk=64k,12k", "--dry-run"]));

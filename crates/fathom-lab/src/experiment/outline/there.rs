@@ -6,7 +6,9 @@ use crate::error::{ErrorClass, LabError};
 use crate::experiment::{bench, boot, places};
 use crate::target::TargetWish;
 use fathom_base::units::format_sizes;
+use fathom_knobs::KnobError;
 use fathom_model::plan::cell::Cell;
+use fathom_model::stack::Stack;
 use fathom_sys::counters;
 use std::path::Path;
 
@@ -30,22 +32,52 @@ impl Survey<'_> {
         }
     }
 
-    /// Each knob of the user's own that a cell sets, read once. What only a setup or another boot has is not there yet.
+    /// Each knob of the user's own that a cell sets, read once: what cannot be read must not be found out when devices have been
+    /// overwritten. What only another boot has is not there yet, nor what only a setup has, as the plan says.
     pub(super) fn look_at_own_knobs(&mut self, cells: &[Cell]) {
         let root = self.ground.root;
-        let is_now = |cell: &&Cell| {
-            cell.impossible.is_none() && cell.setup.is_empty() && boot::wanted(root, cell).is_none()
-        };
+        let is_now = |cell: &&Cell| cell.impossible.is_none() && boot::wanted(root, cell).is_none();
         for own in &self.plan.own_knobs {
             let id = format!("own.{}", own.name);
-            if !cells.iter().filter(is_now).any(|cell| cell.knobs.contains_key(&id)) {
+            let mut users =
+                cells.iter().filter(is_now).filter(|cell| cell.knobs.contains_key(&id)).peekable();
+            if users.peek().is_none() {
                 continue;
             }
-            let now = fathom_knobs::check_own(root, own).map_err(bench::of_knob);
+            let is_built = users.all(|cell| !cell.setup.is_empty());
+            if is_built && own.needs_setup {
+                self.outline.notes.push(format!(
+                    "{id} is read only when the setup is built (needs_setup = true): if `{}` fails then, devices have been overwritten for nothing",
+                    own.read
+                ));
+                self.own_now.insert(id, None);
+                continue;
+            }
+            let now = fathom_knobs::check_own(root, own);
             self.own_now.insert(id, now.as_ref().ok().cloned());
             if let Err(error) = now {
-                self.refuse(error);
+                let cure = if is_built {
+                    "; if only what the setup builds has it, say so with needs_setup = true"
+                } else {
+                    ""
+                };
+                self.refuse(bench::of_knob(error.with_cure(cure)));
             }
+        }
+    }
+
+    /// A setting of devices where there is none, because fathom itself is measured.
+    pub(super) fn at_null(&self, error: KnobError, stacks: &[Stack]) -> KnobError {
+        let target = self.plan.target.as_deref().filter(|target| target.starts_with("null:"));
+        match (error, target) {
+            (KnobError::Nowhere { knob, .. }, Some(target)) if stacks.is_empty() => {
+                let what = knob.rsplit('.').next().unwrap_or(&knob);
+                let reason = format!(
+                    "{target} has no {what}, for it is fathom itself without any device; give a directory, a file or a device as the target"
+                );
+                KnobError::Nowhere { knob, reason }
+            }
+            (error, _) => error,
         }
     }
 
