@@ -25,6 +25,7 @@ use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Runs an experiment, or says what it would do.
@@ -156,7 +157,8 @@ fn plan_text(args: &Arguments, name: &str) -> Result<(String, String), String> {
             fathom_plan::fill_file(name, &text, &given).map_err(|error| error.to_string())?;
         return Ok((text, name.to_owned()));
     }
-    let ready = fathom_plan::ready_named(name).map_err(|error| error.to_string())?;
+    let ready = fathom_plan::ready_named(name)
+        .map_err(|error| no_plan(name).unwrap_or_else(|| error.to_string()))?;
     if args.print && targets.is_empty() && others.is_empty() && args.device.is_empty() {
         return Ok((ready.text.to_owned(), name.to_owned()));
     }
@@ -172,6 +174,34 @@ fn plan_text(args: &Arguments, name: &str) -> Result<(String, String), String> {
         text = text.replace("\nblock.read_ahead_kb =", "\nbtrfs.read_ahead_kb =");
     }
     Ok((text, name.to_owned()))
+}
+
+/// What something is that is there and no plan, with what helps; none of what is not there.
+fn no_plan(name: &str) -> Option<String> {
+    let path = Path::new(name);
+    let Ok(meta) = path.metadata() else {
+        let is_path = name.contains('/') && path.symlink_metadata().is_err();
+        return is_path.then(|| format!("plan '{name}': there is no such file"));
+    };
+    let kind = meta.file_type();
+    let target = "a target stands behind the plan";
+    let what = match () {
+        () if kind.is_dir() => format!("a directory: {target}"),
+        () if kind.is_block_device() => format!("a block device: {target}"),
+        () if kind.is_char_device() => {
+            return Some(format!(
+                "plan '{name}': that is a character device, which is neither a plan nor a target; fathom lab lists the plans"
+            ));
+        }
+        () if kind.is_fifo() => {
+            return Some(format!("plan '{name}': that is a pipe; put the plan into a file"));
+        }
+        () => return Some(format!("plan '{name}': that is a socket, and no file")),
+    };
+    let word = fathom_base::shell::word(name);
+    Some(format!(
+        "plan '{name}': that is {what}: fathom lab PLAN {word}; fathom lab lists the plans"
+    ))
 }
 
 /// The target of the command line.
