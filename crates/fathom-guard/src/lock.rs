@@ -14,6 +14,8 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Name of the file.
@@ -22,6 +24,10 @@ pub const FILE_NAME: &str = "fathom.lock";
 const PLACES: [&str; 2] = ["/run/lock", "/tmp"];
 /// How often to begin again when the file is replaced while it is being locked.
 const TRIES: u32 = 20;
+
+/// How long one who was killed may take to let go of it, and how often that is looked at.
+const DYING_MAX: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The right to measure, until it is dropped or the process ends.
 #[derive(Debug)]
@@ -128,6 +134,7 @@ impl MeasuringLock {
             LockError::Unusable { path, reason, cure }
         };
         let dir = Dir::open(&dir_path).map_err(unusable)?;
+        let mut waited = Duration::ZERO;
         for _ in 0..TRIES {
             let Some(file) = open(&dir).map_err(unusable)? else {
                 continue;
@@ -136,8 +143,14 @@ impl MeasuringLock {
             if !own.is_file {
                 return Err(foreign("it is not a regular file"));
             }
-            if !dirfd::try_lock(&file).map_err(unusable)? {
-                return Err(LockError::Held { holder: holder(root, own) });
+            while !dirfd::try_lock(&file).map_err(unusable)? {
+                let holder = holder(root, own);
+                let is_going = holder.pid.is_some_and(|pid| process::is_dying(root, pid));
+                if !is_going || waited >= DYING_MAX {
+                    return Err(LockError::Held { holder });
+                }
+                thread::sleep(PAUSE);
+                waited += PAUSE;
             }
             // Somebody may have removed or replaced it meanwhile; the lock on a nameless file excludes nobody.
             let named = dir.facts(FILE_NAME);

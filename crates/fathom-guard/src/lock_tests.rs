@@ -58,6 +58,33 @@ fn a_killed_holder_holds_nothing() {
     scratch.acquire().unwrap();
 }
 
+/// What was killed in the middle of a write goes on for a while: who comes next waits for it, and for nobody else.
+#[test]
+fn one_who_is_dying_is_waited_for() {
+    let scratch = Scratch::new("dying");
+    let of = |status: &str| {
+        let (held, tree) = (scratch.acquire().unwrap(), fathom_testkit::Tree::new());
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        let (own, inode) = (std::process::id(), held.path().metadata().unwrap().ino());
+        let is_it = |line: &&str| {
+            line.contains(&format!(" {own} ")) && line.contains(&format!(":{inode} "))
+        };
+        let line = locks.lines().find(is_it).unwrap();
+        tree.put("proc/locks", &line.replace(&format!(" {own} "), " 77 "));
+        tree.put("proc/77/status", status);
+        let dying = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(500));
+            drop(held);
+        });
+        let got = MeasuringLock::acquire_in(&tree.root(), &scratch.0).is_ok();
+        dying.join().unwrap();
+        got
+    };
+    assert!(!of("Name:\tfathom\nVmSize:\t 4 kB\nSigPnd:\t0000000000000000\n"));
+    assert!(of("Name:\tfathom\nState:\tZ (zombie)\n"));
+    assert!(of("Name:\tfathom\nVmSize:\t 4 kB\nSigPnd:\t0000000000000100\n"));
+}
+
 #[test]
 fn planted_files_are_neither_followed_nor_trusted() {
     let scratch = Scratch::new("planted");

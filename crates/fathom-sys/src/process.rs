@@ -157,6 +157,18 @@ pub fn start_time_ticks(root: &SysRoot, pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
+/// True for a process that has been killed, or has ended, whether it has let go of all that it had by now or not.
+#[must_use]
+pub fn is_dying(root: &SysRoot, pid: u32) -> bool {
+    const KILL: u64 = 1 << 8;
+    let Ok(status) = root.read(format!("proc/{pid}/status")) else { return true };
+    let value = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let pending = |name| value(name).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let is_killed = |name| pending(name).is_some_and(|mask| mask & KILL != 0);
+    // Its memory goes before its files.
+    value("VmSize:").is_none() || is_killed("SigPnd:") || is_killed("ShdPnd:")
+}
+
 /// The process group of a process that runs; none when there is none, or only its remains (a zombie).
 #[must_use]
 pub fn group(root: &SysRoot, pid: u32) -> Option<u32> {
@@ -315,6 +327,17 @@ mod tests {
         assert_eq!(renamed.life(&root), Life::Dead);
         let inside = ProcessIdentity { pid_namespace: "pid:[1]".to_owned(), ..me };
         assert_eq!(inside.life(&root), Life::Unknown);
+    }
+
+    #[test]
+    fn what_was_killed_is_dying_until_somebody_asks_for_it() {
+        let root = SysRoot::live();
+        assert!(!is_dying(&root, std::process::id()));
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        child.kill().unwrap();
+        assert!(is_dying(&root, child.id()));
+        child.wait().unwrap();
+        assert!(is_dying(&root, child.id()));
     }
 
     /// Its ticks are counted from another beginning, so that they tell nothing.

@@ -136,9 +136,9 @@ fn is_left_out(matrix: &Plan, cell: &Cell) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::options;
-    use super::super::{RaidOptions, plans};
     use super::*;
+    use crate::raid::tests::options;
+    use crate::raid::{RaidOptions, plans};
     use fathom_guard::{Consent, Protected};
     use fathom_study::raid::State;
     use fathom_sys::sysroot::SysRoot;
