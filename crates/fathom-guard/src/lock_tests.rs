@@ -70,7 +70,7 @@ fn one_who_is_dying_is_waited_for() {
             line.contains(&format!(" {own} ")) && line.contains(&format!(":{inode} "))
         };
         let line = locks.lines().find(is_it).unwrap();
-        tree.put("proc/locks", &line.replace(&format!(" {own} "), " 77 "));
+        tree.put("proc/locks", line.replace(&format!(" {own} "), " 77 "));
         tree.put("proc/77/status", status);
         let dying = thread::spawn(move || {
             thread::sleep(Duration::from_millis(500));

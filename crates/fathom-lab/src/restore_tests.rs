@@ -70,6 +70,11 @@ fn of_a_container(text: &str) -> String {
     text.replace(&own.mount_namespace, "mnt:[1]").replace(&format!("\"{}\"", own.root), "\"1:1\"")
 }
 
+/// A setting of the user's own.
+fn mine(read: String, write: String) -> OwnKnob {
+    OwnKnob { name: "mine".to_owned(), read, write, values: Vec::new(), needs_setup: false }
+}
+
 /// What is known by paths and names that meant something else there is neither touched nor taken for put back: it is told until its owner says
 /// that it may be forgotten.
 #[test]
@@ -81,13 +86,8 @@ fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
     fs::create_dir(&here).expect("is made");
     let at = fathom_guard::file_at::note(&root, &here);
     let away = at.clone().map(|at| FileAt { device: "4095:1".to_owned(), ..at });
-    let own = OwnKnob {
-        name: "mine".to_owned(),
-        read: format!("touch {}/was-run; echo 2", dir.path().display()),
-        write: format!("touch {}/was-run", dir.path().display()),
-        values: vec![],
-        needs_setup: false,
-    };
+    let touch = format!("touch {}/was-run", dir.path().display());
+    let own = mine(format!("{touch}; echo 2"), touch);
     let value = KnobValue { knob: "own.mine".to_owned(), value: "1".to_owned(), file: None };
     let knob = KnobChange {
         place: KnobPlace::Own { name: "mine".to_owned() },
@@ -349,13 +349,8 @@ fn an_own_value_that_cannot_be_read_is_written_by_force() {
             let value = value.to_owned();
             KnobValue { knob: "own.mine".to_owned(), value, file: None }
         };
-        let own = OwnKnob {
-            name: "mine".to_owned(),
-            read: format!("cat {}", file.display()),
-            write: format!("echo {{value}} > {}", file.display()),
-            values: vec![],
-            needs_setup: false,
-        };
+        let write = format!("echo {{value}} > {}", file.display());
+        let own = mine(format!("cat {}", file.display()), write);
         let change = Change::Knobs(KnobChange {
             place: KnobPlace::Own { name: "mine".to_owned() },
             before: vec![value("1")],

@@ -159,7 +159,7 @@ fn one(
     };
     let dir = tempfile::tempdir().unwrap();
     let mut log = ChangeLog::create(root, dir.path(), "guest0run", Faults::none()).unwrap();
-    let done = match apply(root, &mut log, &settings, &[]) {
+    let done = match apply(root, &mut log, &settings, &[], &mut |_| ()) {
         Ok(done) => {
             let drifted = drift(root, &settings, &[]);
             if !drifted.is_empty() {
@@ -177,11 +177,11 @@ fn one(
     };
     for entry in log.pending() {
         let Change::Knobs(change) = &entry.change else { continue };
-        let outcome = undo(root, &mut log, entry.step, change, false);
+        let outcome = undo(root, &mut log, entry.step, change, false, &mut |_| ());
         if !outcome.is_done() {
             return Err(outcome.to_string());
         }
-        if undo(root, &mut log, entry.step, change, false) != Undo::AlreadyBack {
+        if undo(root, &mut log, entry.step, change, false, &mut |_| ()) != Undo::AlreadyBack {
             return Err("a second time it was not back".to_owned());
         }
     }
