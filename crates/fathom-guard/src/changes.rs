@@ -15,6 +15,7 @@ use fathom_model::change::Change;
 use fathom_sys::clock;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::holes;
+use fathom_sys::note;
 use fathom_sys::process::{self, Life};
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
@@ -347,7 +348,7 @@ impl ChangeLog {
     /// Reads a log.
     fn open(path: &Path) -> Result<Self, String> {
         check_author(path)?;
-        let text = fs::read(path).map_err(|error| error.to_string())?;
+        let text = note::read(path).map_err(|error| error.to_string())?;
         let mut lines = lines(&text).into_iter();
         let run = path.file_stem().unwrap_or_default().to_string_lossy();
         let run = run.split('-').next().unwrap_or_default();

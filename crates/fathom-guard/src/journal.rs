@@ -7,6 +7,7 @@ use crate::place::{self, FileRefusal, io_at};
 use fathom_base::order::Order;
 use fathom_model::change::FileAt;
 use fathom_sys::dirfd::Dir;
+use fathom_sys::note;
 use fathom_sys::process::{self, Life, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
@@ -208,7 +209,7 @@ pub struct Contents {
     pub records: Vec<Record>,
     /// Files that cannot be understood, with the reason; they are left alone.
     pub damaged: Vec<(PathBuf, String)>,
-    /// Files that cannot be read, as those of another user; nobody can say what they tell of.
+    /// Files that cannot be read, as those of another user, and what is no file; nobody can say what they tell of.
     pub unread: Vec<(PathBuf, io::Error)>,
 }
 
@@ -287,7 +288,7 @@ pub fn read_all(root: &SysRoot, state_dir: &Path) -> Result<Contents, FileRefusa
         fs::remove_file(draft).ok();
     }
     for file in files.into_iter().filter(|file| file.extension().is_some_and(|e| e == "json")) {
-        let text = match fs::read(&file) {
+        let text = match note::read(&file) {
             Ok(text) => text,
             // Another fathom has put it in order meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

@@ -233,9 +233,12 @@ fn not_understood(contents: journal::Contents) -> impl Iterator<Item = Report> {
     let unread = contents.unread.into_iter().map(move |(path, error)| {
         let cure = match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                "; do this as its owner or as root, or name another store (--db=FILE)"
+                "; do this as its owner or as root, or name another store (--db=FILE)".to_owned()
             }
-            _ => threads::descriptors_cure(&error).unwrap_or_default(),
+            io::ErrorKind::InvalidData => {
+                format!("; if nobody needs it: rm -r {}", shell::path(&path))
+            }
+            _ => threads::descriptors_cure(&error).unwrap_or_default().to_owned(),
         };
         report(path, Outcome::Unread { reason: format!("{error}{cure}") })
     });

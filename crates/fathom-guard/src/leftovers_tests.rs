@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
 
 /// A directory of test files whose owner is dead, and its entry in the journal.
 struct Left {
@@ -63,6 +64,22 @@ fn what_is_on_a_filesystem_that_another_hides_is_not_forgotten() {
     assert!(left.entry.exists() && !reports[0].outcome.is_quiet());
     let cure = format!("never comes back: fathom clean '{}' --forget)", left.path.display());
     assert!(reports[0].to_string().ends_with(&cure), "{}", reports[0]);
+}
+
+/// A pipe in the place of an entry is waited for by nobody, and told; what is noted beside it goes.
+#[test]
+fn what_is_no_file_is_no_entry() {
+    let left = Left::new(false, |_| ());
+    let pipe = left.entry.with_file_name("own pipe.json");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reports = left.clean();
+    let said: Vec<String> = reports.iter().map(ToString::to_string).collect();
+    assert_eq!(reports[0].outcome, Outcome::Removed, "{said:?}");
+    assert!(said[1].ends_with(&format!(
+        "it is a named pipe, and no regular file; if nobody needs it: rm -r '{}'",
+        pipe.display()
+    )));
+    assert_eq!(reports.len(), 2);
 }
 
 /// Cleaning what is below a mount point is no word about another filesystem that was there before.

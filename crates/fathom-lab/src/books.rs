@@ -16,6 +16,7 @@ use fathom_inspect::identity;
 use fathom_load::verify::{Book, BookId, Marks, StoredPlan};
 use fathom_sys::devno::DevNo;
 use fathom_sys::dirfd::Dir;
+use fathom_sys::note;
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -313,7 +314,7 @@ impl Shelf {
     #[must_use]
     pub fn unread(&self) -> Vec<(PathBuf, io::Error)> {
         let not_open = |file: PathBuf| {
-            let error = File::open(&file).err().filter(is_there)?;
+            let error = note::open(&file).err().filter(is_there)?;
             Some((file, error))
         };
         let damaged = |dir: &Path| Some((dir.join(HEAD), head_in(dir).err()?));
@@ -323,7 +324,10 @@ impl Shelf {
         };
         match paths_in(&self.0) {
             Ok(dirs) => dirs.into_iter().filter_map(first_of).collect(),
-            Err(error) if is_there(&error) => vec![(self.0.clone(), error)],
+            // Something else in its place is there, too.
+            Err(error) if is_there(&error) || self.0.symlink_metadata().is_ok() => {
+                vec![(self.0.clone(), error)]
+            }
             Err(_) => Vec::new(),
         }
     }
@@ -369,8 +373,10 @@ fn paths_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
 /// `InvalidData` for one that is damaged, or of another version of fathom; those of reading it.
 fn head_in(dir: &Path) -> io::Result<Option<Head>> {
     let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
-    let text = match fs::read_to_string(dir.join(HEAD)) {
-        Ok(text) => text,
+    let text = match note::read(&dir.join(HEAD)) {
+        Ok(text) => {
+            String::from_utf8(text).map_err(|error| wrong(format!("is damaged: {error}")))?
+        }
         Err(error) if is_there(&error) => return Err(error),
         Err(_) => return Ok(None),
     };
@@ -417,11 +423,16 @@ impl Volume {
     /// [`LedgerError`] for a ledger that is damaged or needs more memory than it may take; `Unreadable` for one that
     /// cannot be opened.
     pub fn known(&self, thread: u32, limit_bytes: u64) -> Result<Known, LedgerError> {
-        if let Ok(bytes) = fs::read(self.file(thread, "ledger")) {
+        let noted = |kind| match note::read(&self.file(thread, kind)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if is_there(&error) => Err(LedgerError::Unreadable("it cannot be read")),
+            Err(_) => Ok(None),
+        };
+        if let Some(bytes) = noted("ledger")? {
             return Ledger::from_bytes(&bytes, limit_bytes)
                 .map(|(ledger, format)| Known::Ended(Box::new(ledger), format));
         }
-        let marks = fs::read(self.file(thread, "marks")).unwrap_or_default();
+        let marks = noted("marks")?.unwrap_or_default();
         Ok(Known::Marked(Mark::last_of(&marks)))
     }
 
@@ -515,6 +526,7 @@ mod tests {
     use fathom_load::plan::plan;
     use fathom_model::keys;
     use fathom_model::workload::Job;
+    use std::process::Command;
 
     /// A shelf with one volume about a file, both in a directory of the test's own.
     fn shelf_about_a_file(name: &str) -> (PathBuf, PathBuf, Shelf) {
@@ -591,6 +603,40 @@ mod tests {
         fs::write(&head_file, text).unwrap();
         assert_eq!(shelf.forget_removed(&root).0, std::slice::from_ref(&file));
         assert!(shelf.all().is_empty());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Whatever else lies in the place of notes is named, and waited for by nobody.
+    #[test]
+    fn what_is_no_file_is_no_note() {
+        let (dir, _, shelf) = shelf_about_a_file("no-file");
+        let volume = shelf.all().pop().unwrap();
+        let pipe = |path: &Path| {
+            assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+        };
+        let said = || {
+            let all = shelf.unread().into_iter();
+            all.map(|(path, error)| (path, error.to_string())).collect::<Vec<_>>()
+        };
+        let it_is = |what: &str| format!("it is a {what}, and no regular file");
+        let [ledger, marks] = ["ledger", "marks"].map(|kind| volume.file(0, kind));
+        pipe(&ledger);
+        assert_eq!(said(), [(ledger.clone(), it_is("named pipe"))]);
+        assert!(matches!(volume.known(0, 1 << 20), Err(LedgerError::Unreadable(_))));
+        fs::remove_file(&ledger).unwrap();
+        fs::create_dir(&marks).unwrap();
+        assert_eq!(said(), [(marks.clone(), it_is("directory"))]);
+        assert!(matches!(volume.known(0, 1 << 20), Err(LedgerError::Unreadable(_))));
+        fs::remove_dir(&marks).unwrap();
+        let head = volume.dir.join(HEAD);
+        fs::remove_file(&head).unwrap();
+        pipe(&head);
+        assert_eq!(said(), [(head, it_is("named pipe"))]);
+        assert!(shelf.all().is_empty());
+        fs::remove_dir_all(shelf.path()).unwrap();
+        assert_eq!(said(), []);
+        pipe(shelf.path());
+        assert_eq!(said().len(), 1);
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -31,6 +31,7 @@ pub mod kmsg;
 pub mod loopdev;
 pub mod mapping;
 pub mod mounts;
+pub mod note;
 pub mod numa;
 pub mod nvme;
 pub mod openers;
