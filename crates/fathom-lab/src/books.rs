@@ -3,7 +3,8 @@
 //!
 //! A directory for each job that verified: `head.json` says what was written where and from which requests, `N.ledger`
 //! what must be found of thread N's writes when its run had ended, `N.marks` what was acknowledged as durable, in which
-//! file, while it went on.
+//! file, while it went on. It is made under another name, and gets a third one when it is forgotten, so that it is there as a whole or
+//! not at all: what a kill leaves of it is removed by the next start.
 
 use fathom_base::json;
 use fathom_base::ledger::{Ledger, LedgerError, Mark};
@@ -33,6 +34,10 @@ use std::time::Duration;
 const VERSION: u32 = 1;
 /// What makes a directory a volume.
 const HEAD: &str = "head.json";
+/// How the name of a directory ends that is being made.
+const DRAFT: &str = ".draft";
+/// How the name of one ends that is forgotten.
+const FORGOTTEN: &str = ".forgotten";
 /// How long the writer of marks waits for one.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -277,7 +282,7 @@ impl Shelf {
     }
 
     /// What is kept about a target or what lies below a directory, the oldest first. Volumes that cannot be read are
-    /// left out: the machine may have stopped while they were made.
+    /// left out; [`Shelf::unread`] tells them.
     #[must_use]
     pub fn about(&self, place: &Place) -> Vec<Volume> {
         let mut volumes: Vec<Volume> =
@@ -296,9 +301,9 @@ impl Shelf {
     }
 
     /// Forgets what is kept about files that were removed, as those of killed runs are; which they were, and why the last one could
-    /// not be forgotten.
+    /// not be forgotten. The caller holds the measuring lock.
     pub fn forget_removed(&self, root: &SysRoot) -> (Vec<PathBuf>, Option<io::Error>) {
-        let (mut forgotten, mut failed) = (Vec::new(), None);
+        let (mut forgotten, mut failed) = (Vec::new(), self.finish().err());
         for volume in self.all().into_iter().filter(|volume| volume.head.is_gone(root)) {
             let target = volume.head.target.clone();
             match volume.remove() {
@@ -307,6 +312,18 @@ impl Shelf {
             }
         }
         (forgotten, failed)
+    }
+
+    /// Removes what killed processes have left of notes that they were making, or forgetting; the caller holds the measuring lock.
+    ///
+    /// # Errors
+    /// That of the last one that could not be removed.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut all = paths_in(&self.0).unwrap_or_default();
+        all.retain(|path| is_being_changed(path) || is_without_head(path));
+        let removed =
+            all.iter().map(fs::remove_dir_all).filter(|one| one.as_ref().is_err_and(is_there));
+        removed.last().unwrap_or(Ok(()))
     }
 
     /// What of it is there and cannot be read, with the reason, one file or directory of each volume at the most: nobody can
@@ -322,7 +339,7 @@ impl Shelf {
             Ok(files) => files.into_iter().find_map(not_open).or_else(|| damaged(&dir)),
             Err(error) => is_there(&error).then_some((dir, error)),
         };
-        match paths_in(&self.0) {
+        match self.dirs() {
             Ok(dirs) => dirs.into_iter().filter_map(first_of).collect(),
             // Something else in its place is there, too.
             Err(error) if is_there(&error) || self.0.symlink_metadata().is_ok() => {
@@ -337,7 +354,14 @@ impl Shelf {
             let head = head_in(&dir).ok().flatten()?;
             Some(Volume { dir, head })
         };
-        paths_in(&self.0).unwrap_or_default().into_iter().filter_map(volume).collect()
+        self.dirs().unwrap_or_default().into_iter().filter_map(volume).collect()
+    }
+
+    /// Those of volumes.
+    fn dirs(&self) -> io::Result<Vec<PathBuf>> {
+        let mut all = paths_in(&self.0)?;
+        all.retain(|path| !is_being_changed(path));
+        Ok(all)
     }
 
     /// Makes a volume, on stable storage when this returns.
@@ -347,19 +371,54 @@ impl Shelf {
     pub fn add(&self, head: Head, has_marks: bool) -> io::Result<Volume> {
         fs::create_dir_all(&self.0)?;
         let dir = self.0.join(format!("{:016x}", head.plan.target_id));
-        fs::create_dir(&dir)?;
-        let mut file = File::create_new(dir.join(HEAD))?;
-        serde_json::to_writer(&mut file, &head)?;
-        file.sync_all()?;
-        if has_marks {
-            for thread in 0..head.threads {
-                File::create_new(dir.join(format!("{thread}.marks")))?.sync_all()?;
-            }
+        let draft = with_ending(&dir, DRAFT);
+        fs::create_dir(&draft)?;
+        let made = fill(&draft, &head, has_marks).and_then(|()| fs::rename(&draft, &dir));
+        if made.is_err() {
+            fs::remove_dir_all(&draft).ok();
         }
-        File::open(&dir)?.sync_all()?;
+        made?;
         File::open(&self.0)?.sync_all()?;
         Ok(Volume { dir, head })
     }
+}
+
+/// Writes what a volume begins with.
+fn fill(dir: &Path, head: &Head, has_marks: bool) -> io::Result<()> {
+    let mut file = File::create_new(dir.join(HEAD))?;
+    serde_json::to_writer(&mut file, head)?;
+    file.sync_all()?;
+    if has_marks {
+        for thread in 0..head.threads {
+            File::create_new(dir.join(format!("{thread}.marks")))?.sync_all()?;
+        }
+    }
+    File::open(dir)?.sync_all()
+}
+
+fn with_ending(dir: &Path, ending: &str) -> PathBuf {
+    let mut name = dir.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// True for the name of a volume, which is a number.
+fn is_number(name: &str) -> bool {
+    name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// True for a volume that is being made or forgotten, or was when somebody was killed.
+fn is_being_changed(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let number = name.strip_suffix(DRAFT).or_else(|| name.strip_suffix(FORGOTTEN));
+    number.is_some_and(is_number)
+}
+
+/// True for what is left of one where older versions were killed while they forgot it: without its head, the rest is nothing.
+fn is_without_head(path: &Path) -> bool {
+    let is_note = |path: &PathBuf| path.extension().is_some_and(|e| e == "ledger" || e == "marks");
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_number)
+        && paths_in(path).is_ok_and(|files| files.iter().all(is_note))
 }
 
 /// What a directory holds; it is closed again before any of that is opened.
@@ -367,7 +426,7 @@ fn paths_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path())).collect()
 }
 
-/// The head of a volume; none where it was never finished, as when the machine stopped then.
+/// The head of a volume; none where there is none.
 ///
 /// # Errors
 /// `InvalidData` for one that is damaged, or of another version of fathom; those of reading it.
@@ -385,7 +444,6 @@ fn head_in(dir: &Path) -> io::Result<Option<Head>> {
         Ok(head) => {
             Err(wrong(format!("is of form {}, and this fathom knows {VERSION}", head.version)))
         }
-        Err(error) if error.is_eof() => Ok(None),
         Err(error) => Err(wrong(format!("is damaged: {error}"))),
     }
 }
@@ -447,10 +505,12 @@ impl Volume {
     /// # Errors
     /// Those of removing it.
     pub fn remove(self) -> io::Result<()> {
-        // Without its head, the rest is nothing.
-        fs::remove_file(self.dir.join(HEAD))?;
-        File::open(&self.dir)?.sync_all()?;
-        fs::remove_dir_all(&self.dir)
+        let forgotten = with_ending(&self.dir, FORGOTTEN);
+        fs::rename(&self.dir, &forgotten)?;
+        File::open(self.dir.parent().unwrap_or(Path::new("/")))?.sync_all()?;
+        // What cannot be removed now tells nothing any more, and goes at the next start.
+        fs::remove_dir_all(&forgotten).ok();
+        Ok(())
     }
 }
 
@@ -640,7 +700,33 @@ mod tests {
         fs::remove_dir_all(&dir).unwrap();
     }
 
-    /// What was never finished is not there; what was and cannot be understood is told.
+    /// Who was killed while notes were made, or forgotten, leaves nothing behind for ever; what others have put there stays.
+    #[test]
+    fn notes_of_the_killed_go() {
+        let (dir, _, shelf) = shelf_about_a_file("killed");
+        let volume = shelf.all().pop().unwrap().dir;
+        fs::write(volume.join("0.ledger"), "").unwrap();
+        let at = |name: &str| shelf.path().join(name);
+        let names = [
+            "0123456789abcdef.draft",
+            "0123456789abcdef.forgotten",
+            "0123456789abcdef",
+            "copy.forgotten",
+            "copy",
+        ];
+        for (name, file) in names.into_iter().zip([HEAD, HEAD, "0.ledger", "0.ledger", "0.marks"]) {
+            fs::create_dir(at(name)).unwrap();
+            fs::write(at(name).join(file), "").unwrap();
+        }
+        assert_eq!((shelf.unread().len(), shelf.all().len()), (0, 1));
+        assert!(shelf.forget_removed(&SysRoot::live()).1.is_none());
+        assert_eq!(names.map(|name| at(name).exists()), [false, false, false, true, true]);
+        shelf.all().pop().unwrap().remove().unwrap();
+        assert!(!volume.exists() && paths_in(shelf.path()).unwrap().len() == 2);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// What was never finished has another name, so that all that cannot be understood is told.
     #[test]
     fn a_damaged_head_is_not_unknown() {
         let (dir, _, shelf) = shelf_about_a_file("damaged");
@@ -654,7 +740,10 @@ mod tests {
             })
         };
         assert_eq!(said(text.as_bytes()), None);
-        assert_eq!((said(b""), said(&text.as_bytes()[..text.len() / 2])), (None, None));
+        for cut_off in [0, text.len() / 2] {
+            let why = said(&text.as_bytes()[..cut_off]);
+            assert!(why.is_some_and(|why| why.starts_with("is damaged: EOF")), "{cut_off}");
+        }
         let bent = text.replacen(':', ";", 1);
         assert!(said(bent.as_bytes()).is_some_and(|why| why.starts_with("is damaged: ")));
         assert!(said(&[0xff; 9]).is_some());

@@ -31,7 +31,9 @@ use std::sync::Arc;
 mod forget;
 mod read;
 
-pub use forget::{Forgotten, forget_away, forget_below, forget_removed, remembers};
+pub use forget::{
+    Forgotten, finish_forgetting, forget_away, forget_below, forget_removed, remembers,
+};
 use read::Files;
 
 /// What a trial takes along: what is known of the targets that it will write, and what jobs that verify need.

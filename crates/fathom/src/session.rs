@@ -639,6 +639,15 @@ pub fn forget_the_removed(root: &SysRoot, state_dir: &Path, output: Output) -> V
     gone
 }
 
+/// Goes on with forgetting that was broken off by a kill; the caller holds the measuring lock.
+pub fn finish_forgetting(state_dir: &Path, output: Output) {
+    if let Err(error) = fathom_lab::verify::finish_forgetting(state_dir) {
+        output.note(&format!(
+            "removing what killed runs have left of notes for fathom verify: {error}"
+        ));
+    }
+}
+
 /// Prints an error and gives the exit code back.
 pub fn fail(output: Output, error: &dyn std::fmt::Display, exit: Exit) -> Exit {
     let text = error.to_string();

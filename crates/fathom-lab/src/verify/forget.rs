@@ -14,6 +14,14 @@ pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> (Vec<PathBuf>, Option
     Shelf::new(state_dir).forget_removed(root)
 }
 
+/// Goes on with what killed processes have begun to note, or to forget; the caller holds the measuring lock.
+///
+/// # Errors
+/// Those of removing it.
+pub fn finish_forgetting(state_dir: &Path) -> io::Result<()> {
+    Shelf::new(state_dir).finish()
+}
+
 /// Forgets what is known of what was written to a path, or below it: not all of it is there any more.
 ///
 /// # Errors

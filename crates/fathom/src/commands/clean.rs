@@ -60,6 +60,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
         }
         return list(output, &found, &noted, &unknown);
     }
+    session::finish_forgetting(&held.state_dir, output);
     let mut done = Done::default();
     remove_trees(output, stop, &held, &found, &mut done);
     if stop.is_set() {

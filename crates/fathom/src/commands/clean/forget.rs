@@ -6,6 +6,7 @@ use crate::commands::tree::{Held, hold};
 use crate::commands::{CommandError, CommandResult, finish};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::session;
 use fathom_guard::leftovers::{self, Outcome, Report};
 use fathom_lab::LabError;
 use fathom_lab::books::Place;
@@ -16,6 +17,7 @@ use std::fmt::Write;
 pub fn run(common: &Common, output: Output, args: &Clean) -> CommandResult {
     let path = args.dir.canonicalize().unwrap_or_else(|_| Place::gone(&args.dir).path);
     let held = hold(common, output)?;
+    session::finish_forgetting(&held.state_dir, output);
     let Held { root, state_dir, .. } = &held;
     let failed = |error: &LabError| CommandError::report_as(output, error, Exit::of_error(error));
     let reports = leftovers::forget_away(root, state_dir, &path)
