@@ -8,6 +8,7 @@ use fathom_sys::probe::table::{self, PartitionEntry};
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::fmt;
+use std::path::PathBuf;
 
 /// Which property of the device its identifier is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,6 +124,15 @@ pub fn namesakes(root: &SysRoot, devno: DevNo) -> Vec<DevNo> {
         .filter_map(|name| name.parse::<DevNo>().ok())
         .filter(|other| *other != devno && device_id(root, *other).is_meant_by(&own.text))
         .collect()
+}
+
+/// The node of a device that somebody who writes this identifier means; none where there is none.
+#[must_use]
+pub fn path_of(root: &SysRoot, text: &str) -> Option<PathBuf> {
+    let all = root.names("sys/dev/block");
+    let mut all = all.iter().filter_map(|name| name.parse::<DevNo>().ok());
+    let devno = all.find(|devno| device_id(root, *devno).is_meant_by(text))?;
+    BlockDir::by_devno(root, devno).map(|device| device.dev_path().into())
 }
 
 /// What the partition table says about a partition; none for other devices and where it cannot be read.

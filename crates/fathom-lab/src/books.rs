@@ -30,6 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+mod devices;
+
 /// Version of the directory's form.
 const VERSION: u32 = 1;
 /// What makes a directory a volume.

@@ -413,18 +413,7 @@ pub fn verify_later(
         if let Some(error) = not_read {
             return Err(error);
         }
-        let known: Vec<String> =
-            shelf.targets().iter().map(|target| target.display().to_string()).collect();
-        let known = if known.is_empty() {
-            "which is empty".to_owned()
-        } else {
-            format!("which has those of {}", known.join(", "))
-        };
-        let reason = format!(
-            "nothing is known of blocks to verify here: they are noted by runs with verify= on devices, and with \
-             --keep on files, in {}, {known}",
-            shelf.path().display()
-        );
+        let reason = nothing_known(later.root, &shelf, &place.path);
         return Err(refuse(ErrorClass::Usage, reason));
     }
     let mut all = Vec::new();
@@ -439,6 +428,25 @@ pub fn verify_later(
     }
     all.extend(not_read.map(Err));
     Ok(all)
+}
+
+/// Why there is nothing to verify at a path.
+fn nothing_known(root: &SysRoot, shelf: &Shelf, path: &Path) -> String {
+    let nothing = "nothing is known of blocks to verify here";
+    if let Some(why) = forget::other_device(root, shelf, path) {
+        return format!("{nothing}: {why}");
+    }
+    let known: Vec<String> =
+        shelf.targets().iter().map(|target| target.display().to_string()).collect();
+    let known = if known.is_empty() {
+        "which is empty".to_owned()
+    } else {
+        format!("which has those of {}", known.join(", "))
+    };
+    format!(
+        "{nothing}: they are noted by runs with verify= on devices, and with --keep on files, in {}, {known}",
+        shelf.path().display()
+    )
 }
 
 /// What is checked; `unopened` gets the error of what is not, where that is files among others.

@@ -23,7 +23,12 @@ pub fn lines(check: &VerifyRecord) -> Vec<String> {
         1 => "1 block WRONG".to_owned(),
         n => format!("{n} blocks WRONG"),
     };
-    let head = format!("{} {way}{took}: {result}{partial}", format_size(check.checked_bytes));
+    let is_nothing = check.checked_bytes == 0 && check.mismatches == 0;
+    let checked = format!("{} {way}{took}: ", format_size(check.checked_bytes));
+    let mut head = format!("{result}{partial}");
+    if !is_nothing {
+        head.insert_str(0, &checked);
+    }
     let unopened = check.unopened_first.as_ref().map(|first| {
         let count = check.unopened_files;
         if count == 1 {
@@ -33,13 +38,17 @@ pub fn lines(check: &VerifyRecord) -> Vec<String> {
             "{count} files are NOT checked, since fathom could not open them; the first: {first}"
         )
     });
-    let skipped = (check.skipped_bytes > 0).then(|| {
+    let mut skipped = (check.skipped_bytes > 0).then(|| {
         let bytes = format_size(check.skipped_bytes);
         format!(
             "{bytes} not checked: trimmed, read while it was written, not covered by a sync before a crash, or left \
              open by a write that failed or was overtaken by thousands"
         )
     });
+    if is_nothing && unopened.is_none() {
+        // One sentence: what was looked at without anything to hold it against is all that there is.
+        head.extend(skipped.take().map(|skipped| format!("; {skipped}")));
+    }
     let wrong = check.first.iter().take(SHOWN).map(ToString::to_string);
     let shown = check.first.len().min(SHOWN) as u64;
     let more = (check.mismatches > shown).then(|| format!("({} more)", check.mismatches - shown));
@@ -157,7 +166,9 @@ mod tests {
         let unopened = "1 file is NOT checked, since fathom could not open it: d0000/f007: Permission denied (os error 13)";
         assert_eq!(lines(&check)[1], unopened);
         (check.unopened_files, check.unopened_first) = (0, None);
-        assert_eq!(lines(&check), ["0 B as the job read it: NOTHING could be checked"]);
+        assert_eq!(lines(&check), ["NOTHING could be checked"]);
+        (check.skipped_bytes, check.read_back) = (3 << 20, Some(ReadBackWay::Direct));
+        assert_eq!(lines(&check), [format!("NOTHING could be checked; {skipped}")]);
     }
 
     #[test]

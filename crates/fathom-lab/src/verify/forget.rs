@@ -34,8 +34,10 @@ pub fn forget_below(state_dir: &Path, path: &Path) -> io::Result<()> {
 /// cannot be told, because what is known cannot be read.
 #[must_use]
 pub fn remembers(state_dir: &Path, path: &Path) -> bool {
-    let shelf = Shelf::new(state_dir);
-    !shelf.about(&Place::gone(path)).is_empty() || !shelf.unread().is_empty()
+    let (shelf, place) = (Shelf::new(state_dir), Place::gone(path));
+    !shelf.about(&place).is_empty()
+        || shelf.about_devices_at(&place.path).iter().any(|volume| volume.head.target == place.path)
+        || !shelf.unread().is_empty()
 }
 
 /// Why what was written cannot be looked at in its place, with the cure; none where it is there, or is gone.
@@ -57,6 +59,29 @@ pub(super) fn not_there(head: &Head, found: Whereabouts) -> Option<String> {
         ),
     };
     Some(format!("{what}: fathom clean {} --forget", shell::path(&head.target)))
+}
+
+/// Why nothing is known of what is at a path by now, where a device was written that had it, with the cure.
+pub(super) fn other_device(root: &SysRoot, shelf: &Shelf, path: &Path) -> Option<String> {
+    let mut all = shelf.about_devices_at(path);
+    all.retain(|volume| volume.head.target == path);
+    all.last().map(|volume| not_the_device(root, &volume.head))
+}
+
+fn not_the_device(root: &SysRoot, head: &Head) -> String {
+    let (run, id) = (&head.run_id, head.device_id.as_deref().unwrap_or_default());
+    let id = shell::word(id);
+    match head.device_by_now(root) {
+        Some(path) => format!(
+            "the device {id}, which run {run} wrote when it had this name, is {0} by now: fathom verify {0}",
+            shell::path(&path)
+        ),
+        None => format!(
+            "the device {id}, which run {run} wrote when it had this name, is not there any more: connect it again, or, if it \
+             never comes back: fathom clean {} --forget",
+            shell::path(&head.target)
+        ),
+    }
 }
 
 /// What became of what was noted of one job's blocks.
@@ -81,7 +106,7 @@ fn not_forgotten(shelf: &Shelf, target: &Path, error: &io::Error) -> LabError {
 }
 
 /// Forgets what is known of what was written at a path, or below it, and is not there any more: on a filesystem that is away or was
-/// made anew, and of what was removed or replaced. Where a filesystem may come back, because nothing has its place, the path must
+/// made anew, to a device that is not connected any more, and of what was removed or replaced. Where a filesystem may come back, because nothing has its place, the path must
 /// lie in it. No file is touched; what is there is known on, and so is what `kept` runs have written: they go on, or their files
 /// are elsewhere.
 ///
@@ -96,7 +121,6 @@ pub fn forget_away(
     kept: &[&str],
 ) -> Result<Vec<Result<Forgotten, LabError>>, LabError> {
     let shelf = Shelf::new(state_dir);
-    // Of a device its identifier tells, and never that it is away.
     let place = Place::gone(path);
     let unread = shelf.unread();
     let mut all = Vec::new();
@@ -133,6 +157,20 @@ pub fn forget_away(
             not_there(&volume.head, found)
         };
         if stays.is_none() {
+            volume.remove().map_err(|error| not_forgotten(&shelf, &target, &error))?;
+        }
+        all.push(Ok(Forgotten { target, run_id, stays }));
+    }
+    for volume in shelf.about_devices_at(&place.path) {
+        let Head { target, run_id, .. } = volume.head.clone();
+        let by_now = volume.head.device_by_now(root);
+        if by_now.as_ref() == Some(&target) || unread.iter().any(|(path, _)| volume.has(path)) {
+            continue;
+        }
+        // It may come back: only who names it knows that it does not.
+        let is_forgotten = by_now.is_none() && target == place.path;
+        let stays = (!is_forgotten).then(|| not_the_device(root, &volume.head));
+        if is_forgotten {
             volume.remove().map_err(|error| not_forgotten(&shelf, &target, &error))?;
         }
         all.push(Ok(Forgotten { target, run_id, stays }));

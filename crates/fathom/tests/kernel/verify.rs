@@ -649,5 +649,22 @@ fn renamed() {
     let done = sandbox.json(&["verify", p(device.path())], &[0]);
     let check = &done.result()["checks"][0]["verify"];
     assert_eq!((&check["mismatches"], &check["checked_bytes"]), (&0.into(), &(1 << 20).into()));
-    sandbox.refuses(&["verify", p(taken[0].path())], 2, &["nothing is known of blocks"]);
+    // Whoever has the name by now.
+    let other = p(&before).to_owned();
+    let by_now = format!("by now: fathom verify {}", device.path().display());
+    sandbox.refuses(&["verify", &other], 2, &["nothing is known of blocks", &by_now]);
+    let forget = |path: &str| sandbox.run(&["clean", path, "--forget"]);
+    let kept = forget(&other);
+    assert!(kept.code == 4 && kept.stdout.contains(&by_now), "{kept:?}");
+    // It goes, and only who names it has it forgotten.
+    drop(device);
+    let cure = format!("fathom clean {other} --forget");
+    sandbox.refuses(&["verify", &other], 2, &["is not there any more", p(&own), &cure]);
+    let above = forget("/dev");
+    assert!(above.code == 4 && above.stdout.contains(&cure), "{above:?}");
+    let forgotten = forget(&other);
+    let told = format!("{other}: forgotten, fathom verify asks no longer");
+    assert!(forgotten.code == 0 && forgotten.stdout.contains(&told), "{forgotten:?}");
+    assert_eq!(names(&sandbox.db().parent().unwrap().join("verify")), Vec::<String>::new());
+    sandbox.refuses(&["verify", &other], 2, &["nothing is known of blocks", "which is empty"]);
 }

@@ -464,6 +464,7 @@ fn hidden_or_elsewhere(sandbox: &Sandbox, device: &Path, point: &Path) {
     run_tool("umount", [&other]).unwrap();
     assert!(moved.code == 4 && moved.stdout.contains("by now; fathom clean "), "{moved:?}");
     assert!(moved.stdout.contains("the journal still knows"), "{moved:?}");
+    assert_eq!(moved.stdout.lines().count(), 2, "a line for each: {moved:?}");
     run_tool("mount", [device, point]).unwrap();
 }
 
@@ -524,6 +525,7 @@ fn made_anew() {
         let told = format!("{}: forgotten, fathom verify", target.display());
         assert!(forgotten.stdout.contains(&told), "'{told}' is not in {forgotten:?}");
     }
+    assert_eq!(forgotten.stdout.lines().count(), 2, "a line for each: {forgotten:?}");
     assert_eq!(std::fs::read(&somebodys).unwrap(), b"precious");
     assert_eq!(names(&owned), Vec::<String>::new());
     verify().is_refusal(2, &["nothing is known"]);

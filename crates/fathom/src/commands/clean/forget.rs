@@ -10,7 +10,7 @@ use crate::session;
 use fathom_guard::leftovers::{self, Outcome, Report};
 use fathom_lab::LabError;
 use fathom_lab::books::Place;
-use fathom_lab::verify;
+use fathom_lab::verify::{self, Forgotten};
 use std::fmt::Write;
 
 /// Forgets it, and says what that was. No file is touched.
@@ -26,28 +26,10 @@ pub fn run(common: &Common, output: Output, args: &Clean) -> CommandResult {
     let kept: Vec<&str> = reports.iter().filter(is_kept).map(|r| r.run_id.as_str()).collect();
     let known =
         verify::forget_away(root, state_dir, &path, &kept).map_err(|error| failed(&error))?;
-    let (mut text, mut exit) = (String::new(), Exit::Done);
-    let (mut forgotten, mut stays, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut found, mut unread, mut exit) = (Vec::new(), Vec::new(), Exit::Done);
     for one in known {
         match one {
-            Ok(one) => {
-                let target = one.target.display();
-                match &one.stays {
-                    None => {
-                        let _ = writeln!(
-                            text,
-                            "{target}: forgotten, fathom verify asks no longer for what run {} wrote there",
-                            one.run_id
-                        );
-                        forgotten.push(one.target);
-                    }
-                    Some(why) => {
-                        let _ = writeln!(text, "{target}: not forgotten, {why}");
-                        exit = exit.max(Exit::Missing);
-                        stays.push(one.target);
-                    }
-                }
-            }
+            Ok(one) => found.push(one),
             Err(error) => {
                 output.error(&error.to_string());
                 exit = exit.max(Exit::of_error(&error));
@@ -55,10 +37,9 @@ pub fn run(common: &Common, output: Output, args: &Clean) -> CommandResult {
             }
         }
     }
-    for report in &reports {
-        text += &report_text(report);
-        exit = exit.max(exit_of_report(report));
-    }
+    let stay = found.iter().filter(|one| one.stays.is_some()).map(|_| Exit::Missing);
+    exit = reports.iter().map(exit_of_report).chain(stay).fold(exit, Ord::max);
+    let mut text = lines(&reports, &found);
     if text.is_empty() && exit == Exit::Done {
         check_store(common, output, &held)?;
         text = format!(
@@ -67,10 +48,52 @@ pub fn run(common: &Common, output: Output, args: &Clean) -> CommandResult {
             path.display()
         );
     }
+    let targets = |stays| {
+        let those = found.iter().filter(move |one| one.stays.is_some() == stays);
+        those.map(|one| one.target.as_path()).collect::<Vec<_>>()
+    };
     let lines: Vec<String> = reports.iter().map(ToString::to_string).collect();
     let json = serde_json::json!({
-        "forgotten": forgotten, "stays": stays, "test_files": lines, "unread": unread,
+        "forgotten": targets(false), "stays": targets(true), "test_files": lines, "unread": unread,
         "exit_code": exit.code()
     });
     finish(output, &text, &json, exit)
+}
+
+/// One line for each file that the journal and `fathom verify` know of, and for each that one of them alone knows of.
+fn lines(reports: &[Report], found: &[Forgotten]) -> String {
+    let is_of = |report: &Report, one: &Forgotten| {
+        report.run_id == one.run_id && one.target.starts_with(&report.path)
+    };
+    let is_forgotten = |report: &Report| matches!(report.outcome, Outcome::Forgotten);
+    let mut text = String::new();
+    for one in found {
+        let (target, run) = (one.target.display(), &one.run_id);
+        let _ = match &one.stays {
+            None => writeln!(
+                text,
+                "{target}: forgotten, fathom verify asks no longer for what run {run} wrote there"
+            ),
+            Some(_) if reports.iter().any(|report| is_of(report, one) && !is_forgotten(report)) => {
+                continue;
+            }
+            Some(why) => writeln!(text, "{target}: not forgotten, {why}"),
+        };
+    }
+    for report in reports {
+        let mut of = found.iter().filter(|one| is_of(report, one));
+        if is_forgotten(report) && of.clone().any(|one| one.stays.is_none()) {
+            continue;
+        }
+        text += &report_text(report);
+        if of.any(|one| one.stays.is_some()) {
+            text.pop();
+            let run = &report.run_id;
+            let _ = writeln!(
+                text,
+                "; what run {run} wrote there can still be verified, as the journal still knows of it"
+            );
+        }
+    }
+    text
 }
