@@ -286,25 +286,49 @@ pub fn clean_below(
     Ok(reports)
 }
 
-/// What [`clean_below`] would look at: the paths at which there is still what was noted, and what cannot be told.
+/// What [`clean_below`] would look at.
+#[derive(Debug, Default)]
+pub struct Below {
+    /// Where there is still what was noted.
+    pub noted: Vec<PathBuf>,
+    /// What would stay, and why.
+    pub stays: Vec<Report>,
+    /// Of what nobody can tell.
+    pub unknown: Vec<Report>,
+}
+
+/// Says what [`clean_below`] would look at, and touches nothing.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
-pub fn below(
-    root: &SysRoot,
-    state_dir: &Path,
-    dir: &Path,
-) -> Result<(Vec<PathBuf>, Vec<Report>), FileRefusal> {
+pub fn below(root: &SysRoot, state_dir: &Path, dir: &Path) -> Result<Below, FileRefusal> {
     let mut contents = journal::read_all(root, state_dir)?;
-    let mut paths = Vec::new();
+    let mut below = Below::default();
     for record in std::mem::take(&mut contents.records) {
-        let Some(Some(path)) = path_below(root, &record, dir) else { continue };
-        let is_it = |facts: FileFacts| record.entry.id.is_none_or(|id| id == facts.into());
-        if dirfd::facts_at(&path).is_ok_and(is_it) {
-            paths.push(path);
-        }
+        let Some(now) = path_below(root, &record, dir) else { continue };
+        let Entry { id, run_id, path, owner, .. } = record.entry.clone();
+        let outcome = match (owner.life(root), &now) {
+            (Life::Alive, _) => Outcome::OwnerAlive { pid: owner.pid },
+            (Life::Unknown, _) => {
+                Outcome::OwnerElsewhere { is_of_this_boot: owner.is_of_this_boot(root) }
+            }
+            (Life::Dead, None) => not_mounted(root, &record),
+            (Life::Dead, Some(now)) => match dirfd::facts_at(now) {
+                Ok(facts) if id.is_none_or(|id| id == facts.into()) => {
+                    below.noted.push(now.clone());
+                    continue;
+                }
+                Ok(_) => {
+                    let name = now.file_name().unwrap_or_default();
+                    Outcome::Foreign { names: vec![name.to_string_lossy().into_owned()] }
+                }
+                Err(_) => continue,
+            },
+        };
+        below.stays.push(Report { run_id, path: now.unwrap_or(path), outcome });
     }
-    Ok((paths, not_understood(contents).collect()))
+    below.unknown = not_understood(contents).collect();
+    Ok(below)
 }
 
 /// Where test files are that were made below a directory, or are there by now; none inside where that is nowhere, none for all others.

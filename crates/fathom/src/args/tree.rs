@@ -98,7 +98,7 @@ fathom's; a directory goes when it is empty. Everything else stays and is named.
 
 With --forget no file is touched, and DIR need not be there: what fathom still knows of test files on filesystems that were made anew or \
 are not mounted any more is forgotten, so that fathom verify asks for it no longer. Of one in whose place nothing is mounted only where DIR is \
-its mount point, or lies in it: it may come back.
+its mount point, or lies in it: it may come back. So may a device: what fathom verify knows of one is forgotten where DIR is its name.
 
   fathom clean /srv/data/tree
   fathom clean /srv --list          what there is

@@ -11,7 +11,7 @@ use crate::session;
 use fathom_base::shell;
 use fathom_base::units::{format_count, format_ns, format_size};
 use fathom_guard::FileRefusal;
-use fathom_guard::leftovers::{self, Outcome, Report};
+use fathom_guard::leftovers::{self, Below, Outcome, Report};
 use fathom_sys::signals::StopFlag;
 use fathom_tree::clean::find::{self, FoundBelow};
 use fathom_tree::clean::{Cleaned, Cleaner};
@@ -53,12 +53,12 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
     shown.finish();
     let found = found.map_err(|error| failed(output, &error))?;
     if args.list {
-        let (noted, unknown) = leftovers::below(&held.root, &held.state_dir, &dir)
+        let known = leftovers::below(&held.root, &held.state_dir, &dir)
             .map_err(|error| CommandError::report_as(output, &error, exit_of_journal(&error)))?;
         if found.trees.is_empty() && found.test_dirs.is_empty() {
             check_store(common, output, &held)?;
         }
-        return list(output, &found, &noted, &unknown);
+        return list(output, &dir, &found, &known);
     }
     session::finish_forgetting(&held.state_dir, output);
     let mut done = Done::default();
@@ -78,9 +78,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
             .map_err(|error| CommandError::report_as(output, &error, exit_of_journal(&error)))?;
         done.test_files(&dir, &found, reports);
     }
-    for (path, reason) in &found.unread {
-        let _ = writeln!(done.text, "{}: not looked through: {reason}", path.display());
-    }
+    done.text += &unread_text(&found);
     let Done { exit, mut text, trees, lines } = done;
     if text.is_empty() && exit == Exit::Done {
         check_store(common, output, &held)?;
@@ -151,23 +149,10 @@ impl Done {
         let is_told = |path: &Path| reports.iter().any(|report| report.path == path);
         let is_unread = reports.iter().any(|report| report.run_id.is_empty());
         for path in found.test_dirs.iter().filter(|path| path.exists() && !is_told(path)) {
-            if is_unread {
-                let _ = writeln!(
-                    self.text,
-                    "{}: stays, whether it is fathom's cannot be told without what of the journal cannot be read",
-                    path.display()
-                );
-                continue;
+            self.text += &stranger_text(dir, path, is_unread);
+            if !is_unread {
+                self.exit = self.exit.max(Exit::Refused);
             }
-            self.exit = self.exit.max(Exit::Refused);
-            let _ = writeln!(
-                self.text,
-                "{}: stays, the journal of this store does not know it, or no longer after an earlier fathom clean; with \
-                 another one: fathom clean {} --db=FILE; if nobody needs it: rm -r {}",
-                path.display(),
-                shell::path(dir),
-                shell::path(path)
-            );
         }
         reports.retain(|report| report.outcome != Outcome::Vanished);
         for report in &reports {
@@ -176,6 +161,31 @@ impl Done {
         }
         self.lines = reports.iter().map(ToString::to_string).collect();
     }
+}
+
+/// Where nobody could look.
+fn unread_text(found: &FoundBelow) -> String {
+    let line = |(path, reason): &(PathBuf, _)| {
+        format!("{}: not looked through: {reason}\n", path.display())
+    };
+    found.unread.iter().map(line).collect()
+}
+
+/// Test files, by their name, that no entry of the journal tells of.
+fn stranger_text(dir: &Path, path: &Path, is_unread: bool) -> String {
+    if is_unread {
+        return format!(
+            "{}: stays, whether it is fathom's cannot be told without what of the journal cannot be read\n",
+            path.display()
+        );
+    }
+    format!(
+        "{}: stays, the journal of this store does not know it, or no longer after an earlier fathom clean; with \
+         another one: fathom clean {} --db=FILE; if nobody needs it: rm -r {}\n",
+        path.display(),
+        shell::path(dir),
+        shell::path(path)
+    )
 }
 
 /// What became of one thing of the journal: who asks for it hears also of those who work with it.
@@ -231,12 +241,8 @@ fn cleaned_text(cleaned: &Cleaned) -> String {
 }
 
 /// What would be removed.
-fn list(
-    output: Output,
-    found: &FoundBelow,
-    noted: &[PathBuf],
-    unknown: &[Report],
-) -> CommandResult {
+fn list(output: Output, dir: &Path, found: &FoundBelow, known: &Below) -> CommandResult {
+    let Below { noted, stays, unknown } = known;
     let mut text = String::new();
     for tree in &found.trees {
         let what = match found.open(tree, Access::Shared) {
@@ -252,24 +258,30 @@ fn list(
         };
         let _ = writeln!(text, "{}  {what}", tree.path.display());
     }
-    for path in &found.test_dirs {
+    let is_dir = |path: &&PathBuf| found.test_dirs.contains(path);
+    let (test_dirs, files): (Vec<&PathBuf>, Vec<&PathBuf>) = noted.iter().partition(is_dir);
+    for path in &test_dirs {
         let _ = writeln!(text, "{}  test files", path.display());
     }
-    let is_new = |path: &&PathBuf| !found.test_dirs.contains(path);
-    let files: Vec<&PathBuf> = noted.iter().filter(is_new).collect();
     for path in &files {
         let _ = writeln!(text, "{}  a test file", path.display());
     }
-    unknown.iter().for_each(|report| text += &report_text(report));
+    let is_told =
+        |path: &PathBuf| noted.contains(path) || stays.iter().any(|report| report.path == *path);
+    for path in found.test_dirs.iter().filter(|path| !is_told(path)) {
+        text += &stranger_text(dir, path, !unknown.is_empty());
+    }
+    text += &unread_text(found);
+    stays.iter().chain(unknown).for_each(|report| text += &report_text(report));
     let exit = unknown.iter().map(exit_of_report).max().unwrap_or(Exit::Done);
     if text.is_empty() {
         text = "Nothing that fathom made is there.\n".into();
     }
     let trees: Vec<&Path> = found.trees.iter().map(|tree| tree.path.as_path()).collect();
-    let unknown: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+    let lines = |reports: &[Report]| reports.iter().map(ToString::to_string).collect::<Vec<_>>();
     let json = serde_json::json!({
-        "trees": trees, "test_directories": found.test_dirs, "test_files": files,
-        "unknown": unknown, "exit_code": exit.code()
+        "trees": trees, "test_directories": test_dirs, "test_files": files,
+        "stays": lines(stays), "unknown": lines(unknown), "exit_code": exit.code()
     });
     finish(output, &text, &json, exit)
 }

@@ -23,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("tree_damaged_below_is_told", &ext4, damaged_below),
         kernel_test("clean_removes_kept_test_files", &[FathomBinary], kept_files),
         kernel_test("clean_of_a_file_is_a_mistake", &[FathomBinary], clean_of_a_file),
+        kernel_test("clean_lists_what_clean_would_do", &[FathomBinary], listed_as_cleaned),
         kernel_test("clean_killed_midway", &ext4, clean_killed),
         kernel_test("exercise_command", &[FathomBinary], exercise),
         kernel_test("exercise_command_finds_a_changed_byte", &ext4, exercise_spoilt),
@@ -232,6 +233,48 @@ fn clean_of_a_file() {
     assert!(!file.exists());
     let listed = sandbox.run(&["clean", p(&dir), "--list"]);
     assert!(listed.stdout.starts_with("Nothing that fathom made is there"), "{listed:?}");
+}
+
+/// What somebody has put in the place of test files is no longer listed as such, and entries that nobody understands are told: what
+/// clean says then, its list says before.
+fn listed_as_cleaned() {
+    let sandbox = Sandbox::new();
+    let (dir, file) = (sandbox.dir(), sandbox.dir().join("kept"));
+    for target in [&dir, &file] {
+        let args = ["run", "seqwrite", p(target), "size=768k", "block_size=64k", "--keep"];
+        sandbox.json(&args, &[0, 1]);
+    }
+    let own = names(&dir).into_iter().find(|name| name.starts_with(".fathom-")).unwrap();
+    let own = dir.join(own);
+    let listed = sandbox.json(&["clean", p(&dir), "--list"], &[0]).result();
+    for (kind, path) in [("test_directories", &own), ("test_files", &file)] {
+        assert_eq!(listed[kind], serde_json::json!([path]), "{listed}");
+    }
+    for path in [&own, &file] {
+        let copy = dir.join("copy");
+        fathom_testkit::command::run_tool("cp", ["-a", p(path), p(&copy)]).unwrap();
+        fathom_testkit::command::run_tool("rm", ["-r", p(path)]).unwrap();
+        fs::rename(&copy, path).unwrap();
+    }
+    let owned = sandbox.db().parent().unwrap().join("owned");
+    let entry = fs::read_to_string(owned.join(&names(&owned)[0])).unwrap();
+    let newer = entry.replacen("\"format\":1", "\"format\":77", 1);
+    let others = [("zz1.json", newer.as_str()), ("zz2.json", "{\"format\":1")];
+    others.iter().for_each(|(name, text)| fs::write(owned.join(name), text).unwrap());
+    for option in ["--list", "--quiet"] {
+        let done = sandbox.run(&["clean", p(&dir), option]);
+        assert_eq!(done.code, 5, "{done:?}");
+        for path in [&own, &file] {
+            let stays =
+                format!("{}: something that fathom did not make lies there", path.display());
+            assert!(done.stdout.contains(&stays) && path.exists(), "{done:?}");
+        }
+        for (name, _) in others {
+            let told = format!("{}: cannot be put in order", owned.join(name).display());
+            assert!(done.stdout.contains(&told), "'{told}' is not in {done:?}");
+        }
+        assert!(!done.stdout.contains("test file") && !done.stdout.contains("Nothing that"));
+    }
 }
 
 /// Wherever the kill comes, what others made stays as it is, and the same command goes on until nothing of fathom's is left.
