@@ -1,6 +1,7 @@
 //! The command line.
 
 mod capture;
+pub mod mistake;
 mod settings;
 mod stored;
 mod transfer;

@@ -54,8 +54,8 @@ fn main() -> ExitCode {
             // What --json stands for is known only after parsing: programs get the usual last line all the same.
             if exit == Exit::Usage && std::env::args_os().any(|arg| arg == "--json") {
                 let text = hint.unwrap_or_else(|| error.to_string());
-                let text = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-                let fields = serde_json::json!({ "error": text, "exit_code": exit.code() });
+                let mut fields = args::mistake::fields(&text);
+                fields["exit_code"] = exit.code().into();
                 let _ = output::Output { json: true, quiet: true, screen }.json("result", &fields);
             }
             return exit.into();

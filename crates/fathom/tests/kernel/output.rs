@@ -189,6 +189,10 @@ fn wrong_arguments() {
         assert!(result["error"].as_str().unwrap().contains("bogus"), "{result}");
         assert!(done.stderr.contains("bogus"), "{done:?}");
     }
+    let result = sandbox.run(&["--json", "list", "--labl=x"]).result();
+    let told =
+        [result["advice"][0].as_str(), result["usage"].as_str()].map(Option::unwrap_or_default);
+    assert!(told[0].contains("--label") && told[1].starts_with("fathom list"), "{result}");
     let people = sandbox.run(&["bogus"]);
     assert_eq!((people.code, people.stdout.as_str()), (2, ""), "{people:?}");
 }
