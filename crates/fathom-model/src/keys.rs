@@ -5,13 +5,13 @@ use crate::elsewhere::of_others;
 use crate::engine_keys;
 use crate::limits::IoMax;
 use crate::metadata;
+use crate::pace_keys::{self, per_second};
 use crate::pattern::{self, Cursor, Distribution, FileChoice, Mix};
 use crate::payload;
 use crate::workload::{
     Access, Arrivals, EngineKind, Extent, IoPriority, Job, OpenSync, SyncCall, SyncRule,
     WeightedSize,
 };
-use fathom_base::distribution::Exponential;
 use fathom_base::suggest;
 use fathom_base::units::{self, UnitError};
 use thiserror::Error;
@@ -500,15 +500,6 @@ fn count<T: TryFrom<u64>>(value: &str, min: u64, max: u64) -> Result<T, String> 
     T::try_from(number).map_err(|_| refused())
 }
 
-/// A number of requests per second, which need not be whole.
-fn per_second(value: &str) -> Result<f64, String> {
-    let rate: f64 = value
-        .trim()
-        .parse()
-        .map_err(|_| format!("'{value}' is not a number; write for example 2000 or 0.5"))?;
-    Exponential::from_rate(rate).map(|_| rate).map_err(|e| e.to_string())
-}
-
 fn positive_size(value: &str) -> Result<u64, String> {
     match units::parse_size(value).map_err(text)? {
         0 => Err("must be larger than 0".into()),
@@ -699,28 +690,6 @@ fn set_block_size(job: &mut Job, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What an open loop and a slowed-down closed one cannot have both.
-fn pace_contradiction(job: &Job) -> Option<String> {
-    let Some(rate) = job.rate else {
-        let reason = "arrivals=poisson is about the requests of an open loop; give their rate=";
-        return (job.arrivals == Arrivals::Poisson).then(|| reason.to_owned());
-    };
-    let closed = [
-        ("think_time", job.think_time_ns > 0),
-        ("cap_iops", job.cap_iops.is_some()),
-        ("cap_bytes", job.cap_bytes.is_some()),
-    ];
-    if let Some((key, _)) = closed.into_iter().find(|(_, is_set)| *is_set) {
-        return Some(format!(
-            "with rate={} requests start when they are due, {key} would hold them back; leave out one of the two",
-            units::format_number(rate)
-        ));
-    }
-    (job.access == Access::Replication).then(|| {
-        "access=replication starts each step when the one before has ended, so no rate= can be kept; use cap_iops= to slow it down".to_owned()
-    })
-}
-
 /// Checks what only the whole job can tell, before a target is known.
 ///
 /// # Errors
@@ -737,7 +706,7 @@ pub fn check(job: &Job) -> Result<(), KeyError> {
     }
     if let Some(reason) = engine_keys::contradiction(job)
         .or_else(|| pattern::contradiction(job))
-        .or_else(|| pace_contradiction(job))
+        .or_else(|| pace_keys::contradiction(job))
         .or_else(|| payload::contradiction(job))
     {
         return refuse(reason);

@@ -22,6 +22,7 @@ pub mod host;
 pub mod keys;
 pub mod limits;
 pub mod metadata;
+mod pace_keys;
 pub mod pattern;
 pub mod payload;
 pub mod plan;

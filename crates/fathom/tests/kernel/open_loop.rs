@@ -194,6 +194,9 @@ fn bad_input() {
         (&["rate=9", "think_time=1ms"], &["rate=9", "think_time", "leave out one"]),
         (&["rate=9", "cap_iops=5"], &["rate=9", "cap_iops", "leave out one"]),
         (&["arrivals=poisson"], &["arrivals=poisson", "rate="]),
+        (&["rate=1e-300"], &["rate=1e-300", "less than one request a day"]),
+        (&["rate=1e300"], &["rate=1e300", "out of range"]),
+        (&["cap_bytes=10", "duration=60s"], &["cap_bytes", "no second one would start"]),
     ] {
         let args = [&["run", "randread", "null:"][..], settings].concat();
         sandbox.refuses(&args, 2, words);
