@@ -52,8 +52,14 @@ fn has_command(line: &str) -> bool {
     std::iter::once(line).chain(after_words).any(is_command) || line.contains("--")
 }
 
+/// The command of a line, without the words behind a gap.
+fn command_in(line: &str) -> Option<&str> {
+    line.split("   ").next().filter(|command| is_command(command))
+}
+
 /// The verdict, the findings that made it, the others, and their advice, in lines of `width` columns. Advice with something
 /// to copy is never broken into lines, and commands in it stand further to the right than words, so that it shows what can be copied.
+/// Commands that a finding before has given, all of them, are not given again.
 #[must_use]
 pub fn findings_text(findings: &[Finding], verdict: Verdict, width: usize) -> String {
     let against = findings.iter().filter(|f| f.severity > Severity::Note).count();
@@ -70,7 +76,11 @@ pub fn findings_text(findings: &[Finding], verdict: Verdict, width: usize) -> St
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     // Stable: findings of one severity stay in their order.
     sorted.order_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let mut told: Vec<&str> = Vec::new();
     for finding in sorted {
+        let commands = || finding.advice.iter().filter_map(|line| command_in(line));
+        let is_told = commands().all(|command| told.contains(&command));
+        told.extend(commands());
         let first = match finding.severity {
             Severity::Note => "  note  ",
             severity if severity < decisive => "  also  ",
@@ -79,6 +89,11 @@ pub fn findings_text(findings: &[Finding], verdict: Verdict, width: usize) -> St
         push_wrapped_to(&mut out, width, first, &finding.summary);
         let indent = if first.len() > 2 { "        " } else { "      " };
         for line in &finding.advice {
+            if let Some(command) = command_in(line).filter(|_| is_told) {
+                let words = line[command.len()..].trim_start();
+                push_wrapped_to(&mut out, width, indent, format!("as above {words}").trim_end());
+                continue;
+            }
             if !has_command(line) {
                 push_wrapped_to(&mut out, width, indent, line);
                 continue;
@@ -104,6 +119,37 @@ mod tests {
             TRUSTED
         "#]]
         .assert_eq(&findings_text(&[], Verdict::Trusted, WIDTH));
+    }
+
+    /// A cure that was told is not told again, where it is all of it.
+    #[test]
+    fn a_cure_is_told_once() {
+        let finding = |severity, text: &str, advice: &[&str]| {
+            let new = Finding::new("x", severity, text);
+            advice.iter().fold(new, |finding, line| finding.advise(*line))
+        };
+        let cure = "losetup --direct-io=on /dev/loop0";
+        let gap = format!("{cure}    (direct I/O is kept in memory below it), or");
+        let all = [
+            finding(Severity::Note, "third", &["mount -o remount /mnt", cure]),
+            finding(Severity::Note, "fourth", &[cure]),
+            finding(Severity::Doubtful, "first", &[cure]),
+            finding(Severity::Doubtful, "second", &[&gap, "more free space"]),
+        ];
+        expect![[r#"
+            DOUBTFUL, 2 findings
+              first
+                      losetup --direct-io=on /dev/loop0
+              second
+                  as above (direct I/O is kept in memory below it), or
+                  more free space
+              note  third
+                        mount -o remount /mnt
+                        losetup --direct-io=on /dev/loop0
+              note  fourth
+                    as above
+        "#]]
+        .assert_eq(&findings_text(&all, Verdict::Doubtful, WIDTH));
     }
 
     #[test]
