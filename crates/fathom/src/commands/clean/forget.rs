@@ -91,7 +91,7 @@ fn lines(reports: &[Report], found: &[Forgotten]) -> String {
             let run = &report.run_id;
             let _ = writeln!(
                 text,
-                "; what run {run} wrote there can still be verified, as the journal still knows of it"
+                "; what fathom verify knows of it is not forgotten, as the journal still knows of what run {run} made"
             );
         }
     }
