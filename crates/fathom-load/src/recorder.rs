@@ -112,6 +112,12 @@ impl Default for Alike {
     }
 }
 
+/// True for a latency that the slowest until now, the fastest of which is the limit, leave out.
+#[inline(always)]
+fn is_within(slow_limit_ns: u64, latency_ns: u64) -> bool {
+    cfg!(feature = "silent") || latency_ns <= slow_limit_ns
+}
+
 /// Notes operations that are none of the slowest, all of one class and size.
 pub struct Tally<'r> {
     latency_ns: Counting<'r>,
@@ -124,7 +130,7 @@ impl Tally<'_> {
     /// True for a latency that is none of the slowest until now.
     #[inline(always)]
     pub fn is_fast(&self, latency_ns: u64) -> bool {
-        cfg!(feature = "silent") || latency_ns <= self.slow_limit_ns
+        is_within(self.slow_limit_ns, latency_ns)
     }
 
     /// Notes one operation that is fast.
@@ -257,7 +263,7 @@ impl Recorder {
     /// True for a latency that is none of the slowest until now.
     #[inline(always)]
     pub fn is_fast(&self, latency_ns: u64) -> bool {
-        cfg!(feature = "silent") || latency_ns <= self.slow_limit_ns
+        is_within(self.slow_limit_ns, latency_ns)
     }
 
     /// Notes one operation that [`Recorder::is_fast`].
