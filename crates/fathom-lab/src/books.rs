@@ -323,9 +323,14 @@ impl Shelf {
     pub fn finish(&self) -> io::Result<()> {
         let mut all = paths_in(&self.0).unwrap_or_default();
         all.retain(|path| is_being_changed(path) || is_without_head(path));
-        let removed =
-            all.iter().map(fs::remove_dir_all).filter(|one| one.as_ref().is_err_and(is_there));
-        removed.last().unwrap_or(Ok(()))
+        // One that cannot be removed keeps no other from it.
+        let mut result = Ok(());
+        for failed in
+            all.iter().map(fs::remove_dir_all).filter(|one| one.as_ref().is_err_and(is_there))
+        {
+            result = failed;
+        }
+        result
     }
 
     /// What of it is there and cannot be read, with the reason, one file or directory of each volume at the most: nobody can
