@@ -6,7 +6,7 @@ mod outline;
 pub use outline::{Alone, dry_run, impossible, never};
 
 use crate::error::LabError;
-use crate::experiment::{self, Ended, Experiment, Finished, around, outline};
+use crate::experiment::{self, Ended, Experiment, Finished, around};
 use crate::lab::Lab;
 use crate::trial::KeepRecord;
 use fathom_guard::faults::Faults;
@@ -279,7 +279,7 @@ pub fn run(
     // What a later one lacks is known before the first one overwrites anything.
     for plan in plans {
         let cells = fathom_plan::cells(plan).map_err(|error| LabError::Usage(error.to_string()))?;
-        outline::check(lab, plan, &cells)?;
+        experiment::outline::check(lab, plan, &cells)?;
     }
     // One look before all of them and one after: what an early one leaves changed is in no later one's look before it.
     let before = around::look(lab, &all.plan);
