@@ -5,7 +5,7 @@ use crate::error::LabError;
 use crate::run::wrong_kind;
 use crate::target::{SEVERAL_TARGETS, TargetWish};
 use fathom_base::units::format_size;
-use fathom_guard::KeptFile;
+use fathom_guard::{FileRefusal, KeptFile};
 use fathom_model::record::TargetKind;
 use fathom_model::stack::Stack;
 use fathom_sys::blkdev;
@@ -30,7 +30,11 @@ pub(crate) fn check(
     let kind = match std::fs::metadata(path) {
         Ok(meta) => meta.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return if may_change { Ok(()) } else { check_new(path, wish).map(drop) };
+            if may_change {
+                return Ok(());
+            }
+            check_new(path, wish)?;
+            return may_make_files(path.parent().unwrap_or(path));
         }
         Err(error) => return Err(unreachable_target(path, &error)),
     };
@@ -38,13 +42,22 @@ pub(crate) fn check(
     if kind.is_file() && wish.write {
         KeptFile::check(root, path)?;
     }
-    if kind.is_dir() || may_change {
+    if may_change {
         return Ok(());
+    }
+    if kind.is_dir() {
+        return may_make_files(path);
     }
     let kind =
         if kind.is_block_device() { TargetKind::BlockDevice } else { TargetKind::ForeignFile };
     let (_, size_bytes, block_bytes) = look(root, path, kind)?;
     fits(&wish.jobs, path, size_bytes, block_bytes)
+}
+
+/// Refuses a directory in which this user can make nothing.
+fn may_make_files(dir: &Path) -> Result<(), LabError> {
+    let refusal = |source| FileRefusal::Io { doing: "make files in", path: dir.to_owned(), source };
+    sys_io::check_writable(dir).map_err(|error| refusal(error).into())
 }
 
 /// Refuses something that is there and of the wrong kind.

@@ -3,13 +3,14 @@
 use crate::cli::{Sandbox, p, run};
 use crate::lab::plan;
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Root, Tool};
-use fathom_testkit::{LoopDevice, Trial, kernel_test};
+use fathom_testkit::{LoopDevice, Mount, Trial, kernel_test};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("lab_refuses_targets_first", &[FathomBinary], targets),
+        kernel_test("lab_refuses_read_only_directories_first", &[FathomBinary, Root], read_only),
         kernel_test("lab_refuses_own_knobs_first", &[FathomBinary], own_knobs),
         kernel_test("lab_refuses_own_knobs_before_a_setup", &[FathomBinary, Root], before_setup),
         kernel_test("lab_names_what_is_no_plan", &[FathomBinary, Root], no_plans),
@@ -82,6 +83,20 @@ fn no_mdadm() {
         assert!(fs::read(device.path()).unwrap() == mark, "{done:?}");
     }
     sandbox.nothing_left(&[]);
+}
+
+/// A directory in which no test file can be made.
+fn read_only() {
+    let sandbox = Sandbox::new();
+    let witness = Witness::new(&sandbox);
+    let mount = Mount::new("tmpfs", Path::new("none"), "ro").unwrap();
+    let text = format!(
+        "target = '{}'\n[[workload]]\nuse = 'randread'\n{SHORT}size = '2MiB'\n[knobs]\nown.seen = 'b'\n[design]\nblocks = 1\n{}",
+        p(mount.dir()),
+        witness.text
+    );
+    let words = ["cannot make files in", "mounted read-only", "remount,rw"];
+    witness.refuses(&sandbox, &plan(&sandbox, "read-only", &text), 2, &words);
 }
 
 /// Files of somebody's, and what no file can be made of.
