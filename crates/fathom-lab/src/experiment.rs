@@ -404,10 +404,8 @@ impl Campaign<'_, '_, '_, '_> {
         let studied = study::study(&self.plan, &self.cells, &self.records_up_to(last));
         let Some(narrowed) = studied.narrowed else { return Ok(false) };
         // The narrowing wants more to be better.
-        let sign = match self.plan.objectives.first() {
-            Some(objective) if !objective.metric.is_more_better() => -1.0,
-            _ => 1.0,
-        };
+        let first = studied.ranking.figures.first().and_then(|place| studied.figures.get(*place));
+        let sign = if first.is_some_and(|figure| !figure.is_more_better()) { -1.0 } else { 1.0 };
         let measured: Vec<(String, f64)> =
             narrowed.levels.into_iter().map(|(level, value)| (level, sign * value)).collect();
         match fathom_plan::narrow(&self.plan, &measured).map_err(usage)? {

@@ -161,7 +161,7 @@ fn plan(
     knobs: BTreeMap<String, String>,
 ) -> Plan {
     let pause_ns = (options.window_ns / 10).min(PAUSE_NS_MAX);
-    let objective = Objective { metric: Metric::Rate, workload: None, bound: None };
+    let objective = Objective::of(Metric::Rate);
     Plan {
         version: PLAN_VERSION,
         name: "raid".to_owned(),

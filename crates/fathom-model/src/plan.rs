@@ -223,6 +223,20 @@ pub struct Objective {
     pub workload: Option<String>,
     /// A bound that must hold instead of a figure to be made best, in the metric's unit.
     pub bound: Option<u64>,
+    /// Which figure of a command, by name; none where it has only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<String>,
+    /// Less of a command's figure is better; of other metrics the direction is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_less_better: bool,
+}
+
+impl Objective {
+    /// The metric of all workloads, to be made best.
+    #[must_use]
+    pub fn of(metric: Metric) -> Self {
+        Self { metric, workload: None, bound: None, figure: None, is_less_better: false }
+    }
 }
 
 /// Figures that decide.
@@ -245,7 +259,7 @@ pub enum Metric {
     LatencyMax,
     /// CPU time per operation in nanoseconds.
     CpuPerIo,
-    /// A figure that the application printed; more is better.
+    /// A figure that the application printed; more is better where the objective does not say otherwise.
     Application,
     /// Files that the readers of a file server opened per second in its last phase; more is better.
     ReadFiles,
@@ -304,7 +318,7 @@ pub enum MetricUnit {
 }
 
 impl Metric {
-    /// True when more is better.
+    /// True when more is better; of a command's figure the objective may say otherwise.
     #[must_use]
     pub fn is_more_better(self) -> bool {
         matches!(

@@ -1,5 +1,6 @@
 //! Plan files: TOML as people write it, into a plan in which everything is checked that the machine is not needed for.
 
+mod application;
 mod check;
 mod design;
 mod factors;

@@ -561,6 +561,54 @@ fn narrowing_and_fractions() {
     );
 }
 
+/// Which figure decides is not left to the alphabet.
+#[test]
+fn several_figures_of_a_command() {
+    const COMMAND: &str = "question = \"?\"\ntarget = \"/srv\"\n[[workload]]\ncommand = \"bench\"\nfigure.tps = \"tps = {}\"\nfigure.p99 = \"p99 = {}\"\n";
+    let of = |lines: &str| format!("[[objective]]\nmetric = \"application\"\n{lines}");
+    let plans = [
+        (COMMAND, String::new()),
+        (COMMAND, of("")),
+        (COMMAND, of("figure = \"tpps\"")),
+        (COMMAND, of("figure = \"latency\"")),
+        (COMMAND, of("figure = \"p99\"\nbetter = \"lower\"")),
+        (
+            COMMAND,
+            of(
+                "figure = \"p99\"\nbetter = \"less\"\n[[objective]]\nmetric = \"application\"\nfigure = \"p99\"\nbound = 5",
+            ),
+        ),
+        (COMMAND, format!("[[workload]]\nuse = \"randread\"\n{}", of("figure = \"p99\""))),
+    ];
+    check(
+        &plans,
+        &expect![[r#"
+
+                the command of 'application' has several figures (p99, tps), and nothing says which of them decides and in which direction it gets better. Write, the most important first:
+            [[objective]]
+            metric = "application"
+            figure = "p99"
+            better = "more"   # or "less"
+            [[objective]] / metric = "application"
+                line 8: objective.metric = 'application': the command of 'application' has several figures (p99, tps), and nothing says which of them decides and in which direction it gets better. Write, the most important first:
+            [[objective]]
+            metric = "application"
+            figure = "p99"
+            better = "more"   # or "less"
+            [[objective]] / metric = "application" / figure = "tpps"
+                line 9: objective.figure = 'tpps': no command has a figure.tpps; did you mean 'tps'?
+            [[objective]] / metric = "application" / figure = "latency"
+                line 9: objective.figure = 'latency': no command has a figure.latency; there are p99, tps
+            [[objective]] / metric = "application" / figure = "p99" / better = "lower"
+                line 10: objective.better = 'lower': must be one of more, less
+            [[objective]] / metric = "application" / figure = "p99" / better = "less" / [[objective]] / metric = "application" / fig
+                line 7: objective: two objectives are about the same figure, and more of it is better in one, less in the other
+            [[workload]] / use = "randread" / [[objective]] / metric = "application" / figure = "p99"
+                line 11: objective.figure = 'p99': 'randread' has no such figure: write workload = "application" beside it
+        "#]],
+    );
+}
+
 #[test]
 fn the_rest() {
     let plans = [
@@ -569,6 +617,7 @@ fn the_rest() {
         (BASE, "[[objective]]\nmetric = \"latency_p99\"\nbound = 20".to_owned()),
         (BASE, "[[objective]]\nmetric = \"iops\"\nworkload = \"randraed\"".to_owned()),
         (BASE, "[[objective]]\nmetric = \"application\"".to_owned()),
+        (BASE, "[[objective]]\nmetric = \"iops\"\nbetter = \"less\"".to_owned()),
         (BASE, "[prepare]\nsettle = 1".to_owned()),
         (BASE, "[prepare]\nremount = true".to_owned()),
         (BASE, "[prepare]\nmemory_limit = \"1M\"".to_owned()),
@@ -596,6 +645,8 @@ fn the_rest() {
                 line 8: objective.workload = 'randraed': no workload is called so; did you mean 'randread'?
             [[objective]] / metric = "application"
                 line 7: objective.metric = 'application': is what a command prints, and no workload is a command
+            [[objective]] / metric = "iops" / better = "less"
+                line 8: objective.better = 'less': only figures that a command prints have names, and a direction that must be said: metric = "application"
             [prepare] / settle = 1
                 line 7: prepare.settle = 1: '1' needs a unit: 1s, 1m, 1ms, ...
             [prepare] / remount = true

@@ -400,6 +400,23 @@ fn commands_take_words_from_settings_and_factors() {
     assert_eq!(plan.objectives[0].metric, Metric::Application);
 }
 
+#[test]
+fn figures_of_a_command_decide_by_name_and_direction() {
+    let command = "question = \"?\"\ntarget = \"/srv\"\n[[workload]]\ncommand = \"bench\"\nfigure.tps = \"tps = {}\"\nfigure.p99 = \"p99 = {}\"\n";
+    let read = plan(&format!(
+        "{command}[[objective]]\nmetric = \"application\"\nfigure = \"p99\"\nbetter = \"less\"\nbound = 5\n\
+         [[objective]]\nmetric = \"application\"\nfigure = \"tps\""
+    ));
+    let got = read.objectives.iter().map(|of| (of.figure.as_deref(), of.is_less_better, of.bound));
+    assert_eq!(got.collect::<Vec<_>>(), [(Some("p99"), true, Some(5)), (Some("tps"), false, None)]);
+    // One needs no name, and what was stored before there were names is read.
+    let one = command.replace("figure.p99 = \"p99 = {}\"\n", "");
+    let read = plan(&format!("{one}[[objective]]\nmetric = \"application\"\nbetter = \"less\""));
+    assert!(read.objectives[0].figure.is_none() && read.objectives[0].is_less_better);
+    let stored = serde_json::to_string(&plan(&one).objectives[0]).expect("JSON");
+    assert_eq!(stored, r#"{"metric":"application","workload":null,"bound":null}"#);
+}
+
 /// Narrows to the end, with a figure for each level; the levels that were measured.
 #[track_caller]
 fn search(

@@ -318,7 +318,7 @@ pub fn expectation(study: &ExperimentStudy, found: &HypothesisStudy) -> String {
     };
     let figure = study.figures.get(found.figure);
     let (of, limit) = figure.map_or((String::new(), "at least"), |figure| {
-        let limit = if figure.metric.is_more_better() { "at least" } else { "at most" };
+        let limit = if figure.is_more_better() { "at least" } else { "at most" };
         (words::figure(study, figure), limit)
     });
     let expected = match found.expected {

@@ -1,5 +1,6 @@
 //! Constant knobs, knobs of the user's own, objectives, preparation, budget, hypothesis.
 
+use super::application;
 use super::design::levels;
 use super::factors::{check_knob, check_knob_value};
 use crate::doc::{Item, Section};
@@ -95,12 +96,22 @@ pub fn own_knobs(root: &mut Section) -> Result<Vec<OwnKnob>, PlanError> {
 
 /// `[[objective]]`: what decides, most important first.
 pub fn objectives(root: &mut Section, plan: &Plan) -> Result<Vec<Objective>, PlanError> {
-    let Some(item) = root.take("objective") else { return Ok(default_objectives(plan)) };
+    let Some(item) = root.take("objective") else {
+        let objectives = default_objectives(plan);
+        return match objectives.iter().find_map(|of| application::open(of, &plan.workloads)) {
+            Some(reason) => Err(PlanError::new(reason)),
+            None => Ok(objectives),
+        };
+    };
     let mut objectives = Vec::new();
     for section in item.tables()? {
         let objective = objective(section, plan)?;
         if objectives.contains(&objective) {
             return Err(item.refuse_key("two objectives are the same"));
+        }
+        if objectives.iter().any(|other| application::contradicts(other, &objective)) {
+            let reason = "two objectives are about the same figure, and more of it is better in one, less in the other";
+            return Err(item.refuse_key(reason));
         }
         objectives.push(objective);
     }
@@ -109,7 +120,7 @@ pub fn objectives(root: &mut Section, plan: &Plan) -> Result<Vec<Objective>, Pla
 
 /// Rate and latency belong together; an application says its own figure.
 fn default_objectives(plan: &Plan) -> Vec<Objective> {
-    let of = |metric| Objective { metric, workload: None, bound: None };
+    let of = Objective::of;
     if plan.workloads.iter().all(|workload| workload.command.is_some()) {
         return vec![of(Metric::Application)];
     }
@@ -149,8 +160,13 @@ fn objective(mut section: Section, plan: &Plan) -> Result<Objective, PlanError> 
         None => None,
     };
     let bound = section.take("bound").map(|item| bound(metric, &item)).transpose()?;
-    section.finish(&["metric", "workload", "bound"])?;
-    Ok(Objective { metric, workload, bound })
+    let mut objective = Objective { workload, bound, ..Objective::of(metric) };
+    application::read(&mut section, &mut objective, &plan.workloads)?;
+    section.finish(&["metric", "workload", "bound", "figure", "better"])?;
+    if let Some(reason) = application::open(&objective, &plan.workloads) {
+        return Err(item.refuse(reason));
+    }
+    Ok(objective)
 }
 
 /// In the unit of the metric: nanoseconds, bytes per second, operations per second.

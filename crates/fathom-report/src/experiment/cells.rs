@@ -193,7 +193,7 @@ pub fn legend(study: &ExperimentStudy) -> Vec<String> {
     }
     for bound in &study.ranking.bounds {
         let Some(figure) = study.figures.get(bound.figure) else { continue };
-        let side = if figure.metric.is_more_better() { "at least" } else { "at most" };
+        let side = if figure.is_more_better() { "at least" } else { "at most" };
         let value = words::value(figure.metric, bound.value);
         push(&format!("Bound: {} {side} {value}.", words::figure(study, figure)));
     }

@@ -52,7 +52,7 @@ pub fn figure(study: &ExperimentStudy, of: &Figure) -> String {
             Some(label) => study.application.get(label),
             None => study.application.values().next().filter(|_| study.application.len() == 1),
         };
-        words = named.map_or(words, String::as_str);
+        words = of.name.as_ref().or(named).map_or(words, String::as_str);
     }
     match &of.workload {
         Some(label) if workloads.len() > 1 => format!("{label} {words}"),

@@ -97,7 +97,9 @@ pub fn study(
                 let answer = boots.compare(values, (baseline, place), &question)?;
                 Some(Change { answer, p_adjusted: None, decision: answer.decision })
             };
-            let change = if place == baseline { None } else { change() };
+            // There are no ratios with what is not above 0.
+            let has_ratio = values.iter().flat_map(|own| own.values()).all(|value| *value > 0.0);
+            let change = if place == baseline || !has_ratio { None } else { change() };
             Some(CellFigure { median, spread: coefficient_of_variation(&own).ok(), change })
         };
         CellStudy {

@@ -66,8 +66,7 @@ mod tests {
         });
         sample.records.reverse();
         sample.records[2].cell.as_mut().expect("a cell").void = Some("drift".into());
-        let figure =
-            Figure { workload: Some("read".into()), metric: Metric::Iops, is_objective: true };
+        let figure = Figure::of(Some("read".into()), Metric::Iops);
         let got = course(&sample.plan, &sample.cells, &sample.records, &figure);
         let words: Vec<(u32, usize, f64)> =
             got.iter().map(|point| (point.slot.block, point.cell, point.value.round())).collect();

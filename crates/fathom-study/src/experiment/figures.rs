@@ -1,7 +1,8 @@
 //! Which figures an experiment is about, and what they are in one trial.
 
 use crate::compare::metrics;
-use fathom_model::plan::{Metric, Plan};
+use fathom_base::order::Order;
+use fathom_model::plan::{Metric, Objective, Plan, PlanWorkload};
 use fathom_model::record::{JobRecord, OpClass, Record};
 use fathom_stats::Histogram;
 use fathom_stats::equivalence::Better;
@@ -17,16 +18,95 @@ pub struct Figure {
     pub workload: Option<String>,
     /// Which figure.
     pub metric: Metric,
+    /// Which one of a command's, by name; none of other metrics, and where commands name theirs differently or not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Less of a command's figure is better, as its objective says. None of other metrics, and where no objective is about it: nobody has said
+    /// then what would be better, and decisions are as if more were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_less_better: Option<bool>,
     /// The plan ranks by it. The others stand beside it, because a rate without a latency says little.
     pub is_objective: bool,
 }
 
 impl Figure {
+    /// One that has no name of its own and stands beside others.
+    #[must_use]
+    pub fn of(workload: Option<String>, metric: Metric) -> Self {
+        Self { workload, metric, name: None, is_less_better: None, is_objective: false }
+    }
+
+    /// What an objective is about.
+    pub(super) fn of_objective(plan: &Plan, objective: &Objective) -> Self {
+        let workload = workload_of(plan, objective.workload.as_deref());
+        let is_told = objective.metric == Metric::Application;
+        let only =
+            || first_name(plan.workloads.iter().find(|w| Some(&w.label) == workload.as_ref())?);
+        Self {
+            name: objective.figure.clone().or_else(|| only().filter(|_| is_told)),
+            is_less_better: is_told.then_some(objective.is_less_better),
+            is_objective: true,
+            ..Self::of(workload, objective.metric)
+        }
+    }
+
+    /// True when both are the same figure of the same workload.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (&self.workload, self.metric, &self.name) == (&other.workload, other.metric, &other.name)
+    }
+
+    /// True when more of it is better.
+    #[must_use]
+    pub fn is_more_better(&self) -> bool {
+        self.is_less_better.map_or_else(|| self.metric.is_more_better(), |is_less| !is_less)
+    }
+
     /// In which direction it gets better.
     #[must_use]
     pub fn better(&self) -> Better {
-        if self.metric.is_more_better() { Better::Higher } else { Better::Lower }
+        if self.is_more_better() { Better::Higher } else { Better::Lower }
     }
+
+    /// The figure of one workload in one record; none where there were too few events for it, or none at all.
+    #[must_use]
+    pub fn value(&self, plan: &Plan, record: &Record, label: &str) -> Option<f64> {
+        match self.is_by_name(record) {
+            true => self.named(record).filter(|_| is_of(plan, record, label)),
+            false => value(plan, record, label, self.metric),
+        }
+    }
+
+    /// The figure of all jobs of a record together.
+    #[must_use]
+    pub fn value_of_all(&self, record: &Record) -> Option<f64> {
+        match self.is_by_name(record) {
+            true => self.named(record),
+            false => value_of_all(record, self.metric),
+        }
+    }
+
+    fn is_by_name(&self, record: &Record) -> bool {
+        self.name.is_some() && record.fsop.is_none()
+    }
+
+    /// What a command told by this name. Only what is above 0 can be compared; beside that, 0 is a value like others.
+    fn named(&self, record: &Record) -> Option<f64> {
+        let told = record.cell.as_ref()?.application.get(self.name.as_ref()?).copied()?;
+        (told.is_finite() && (told > 0.0 || !self.is_objective)).then_some(told)
+    }
+}
+
+/// The names of a command's figures in the order of the alphabet, as its settings have them.
+pub(super) fn names(workload: &PlanWorkload) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        workload.settings.keys().filter_map(|key| key.strip_prefix("figure.")).collect();
+    names.order();
+    names
+}
+
+/// The first of them: the one that is meant where no objective names one.
+pub(super) fn first_name(workload: &PlanWorkload) -> Option<String> {
+    names(workload).first().map(|name| (*name).to_owned())
 }
 
 /// The objectives first, then what stands beside them: of every workload its rate, the slow end of its latency, and what
@@ -34,15 +114,12 @@ impl Figure {
 #[must_use]
 pub fn figures(plan: &Plan, records: &[&Record]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
-    let mut add = |workload: Option<String>, metric: Metric, is_objective: bool| {
-        let is_known = |f: &Figure| f.workload == workload && f.metric == metric;
-        if !figures.iter().any(is_known) {
-            figures.push(Figure { workload, metric, is_objective });
+    let mut add = |figure: Figure| {
+        if !figures.iter().any(|known| known.is_same(&figure)) {
+            figures.push(figure);
         }
     };
-    for objective in &plan.objectives {
-        add(workload_of(plan, objective.workload.as_deref()), objective.metric, true);
-    }
+    plan.objectives.iter().for_each(|objective| add(Figure::of_objective(plan, objective)));
     for workload in &plan.workloads {
         let label = Some(workload.label.clone());
         let has = |metric: Metric| {
@@ -51,14 +128,15 @@ pub fn figures(plan: &Plan, records: &[&Record]) -> Vec<Figure> {
         let latency =
             if has(Metric::LatencyP99) { Metric::LatencyP99 } else { Metric::LatencyMean };
         let rate = rate_of(plan, records, &workload.label);
-        for metric in [rate, latency, Metric::CpuPerIo, Metric::Application] {
+        for metric in [rate, latency, Metric::CpuPerIo] {
             if has(metric) {
-                add(label.clone(), metric, false);
+                add(Figure::of(label.clone(), metric));
             }
         }
+        of_command(workload, records, has(Metric::Application)).into_iter().for_each(&mut add);
         let shown = Metric::OF_FILE_SERVERS.into_iter().take(Metric::SHOWN_OF_FILE_SERVERS);
         for metric in shown.filter(|metric| has(*metric)) {
-            add(label.clone(), metric, false);
+            add(Figure::of(label.clone(), metric));
         }
     }
     // What all get through side by side: one that is held back for others costs nothing where the sum stays.
@@ -67,11 +145,25 @@ pub fn figures(plan: &Plan, records: &[&Record]) -> Vec<Figure> {
             plan.workloads.iter().map(|one| rate_of(plan, records, &one.label)).collect();
         for metric in rates {
             if records.iter().any(|record| value_of_all(record, metric).is_some()) {
-                add(None, metric, false);
+                add(Figure::of(None, metric));
             }
         }
     }
     figures
+}
+
+/// All figures that a command names, or the one that it has without.
+fn of_command(workload: &PlanWorkload, records: &[&Record], has_one: bool) -> Vec<Figure> {
+    let beside = Figure::of(Some(workload.label.clone()), Metric::Application);
+    let named = names(workload)
+        .into_iter()
+        .map(|name| Figure { name: Some(name.to_owned()), ..beside.clone() });
+    let named: Vec<Figure> = named.collect();
+    if named.is_empty() {
+        return Some(beside).filter(|_| has_one).into_iter().collect();
+    }
+    let is_told = |figure: &Figure| records.iter().any(|record| figure.named(record).is_some());
+    named.into_iter().filter(is_told).collect()
 }
 
 /// The label of the only workload stands for all of them.
@@ -158,14 +250,20 @@ fn told(record: &Record, metric: Metric) -> Option<Option<f64>> {
 /// Why the figure of a command says nothing beside others: cells are compared by ratios, and there is none with 0. Left out in silence it would
 /// make the cell look like its better trials.
 pub fn nothing_to_compare(plan: &Plan, record: &Record) -> Option<String> {
-    let asks = plan.objectives.iter().any(|objective| objective.metric == Metric::Application);
-    if !asks || record.fsop.is_some() {
+    if record.fsop.is_some() {
         return None;
     }
-    let (name, figure) = record.cell.as_ref()?.application.iter().next()?;
-    let is_none = !(figure.is_finite() && *figure > 0.0);
-    is_none
-        .then(|| format!("its figure {name} is {figure}, and only those above 0 can be compared"))
+    let told = &record.cell.as_ref()?.application;
+    let asked = plan.objectives.iter().filter(|objective| objective.metric == Metric::Application);
+    let asked = asked.map(|objective| Figure::of_objective(plan, objective));
+    let own =
+        asked.filter(|of| of.workload.as_ref().is_none_or(|label| is_of(plan, record, label)));
+    let mut own = own.filter_map(|of| match of.name {
+        Some(name) => told.get_key_value(&name),
+        None => told.iter().next(),
+    });
+    let (name, figure) = own.find(|(_, figure)| !(figure.is_finite() && **figure > 0.0))?;
+    Some(format!("its figure {name} is {figure}, and only those above 0 can be compared"))
 }
 
 fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> {
@@ -370,6 +468,55 @@ mod tests {
         assert_eq!(value_of_all(&record, Metric::Application), Some(41.5));
         assert_eq!(value(&plan, &record, "read", Metric::Iops), None);
         assert!(crate::rules::all(&record).iter().all(|finding| finding.id != "nothing-measured"));
+    }
+
+    /// Cell 1 has more transactions and cell 2 the lower latency: what an objective names decides, in its direction, and what none names stands
+    /// beside it with its value, also where that is 0.
+    #[test]
+    fn figures_of_a_command_decide_by_name() {
+        let mut sample = sample::Sample::new(&[("x", &["a", "b", "c"])], 8, |_, _| 1000.0);
+        sample.plan.workloads[0].command = Some("bench".to_owned());
+        let names = ["errors", "p99", "tps"];
+        let settings = names.map(|name| (format!("figure.{name}"), format!("{name} {{}}")));
+        sample.plan.workloads[0].settings = settings.into();
+        for record in &mut sample.records {
+            let cell = record.cell.as_mut().expect("a cell");
+            let scatter = 1.0 + 0.001 * f64::from(cell.slot.block);
+            let own = [[0.0, 10.0, 100.0], [3.0, 10.0, 120.0], [0.0, 5.0, 100.0]];
+            let own = own[cell.slot.cell as usize].map(|value| value * scatter);
+            cell.application = names.map(str::to_owned).into_iter().zip(own).collect();
+            record.jobs.clear();
+        }
+        let tps = Objective { figure: Some("tps".into()), ..Objective::of(Metric::Application) };
+        let p99 = Objective { figure: Some("p99".into()), is_less_better: true, ..tps.clone() };
+        let study = |objectives: &[&Objective]| {
+            let mut plan = sample.plan.clone();
+            plan.objectives = objectives.iter().map(|one| (*one).clone()).collect();
+            crate::experiment::study(&plan, &sample.cells, &sample.records)
+        };
+        let by_tps = study(&[&tps]);
+        assert_eq!((by_tps.ranking.winner, by_tps.void.len()), (Some(1), 0));
+        let words =
+            by_tps.figures.iter().map(|f| (f.name.as_deref(), f.is_less_better, f.is_objective));
+        let beside = [(Some("errors"), None, false), (Some("p99"), None, false)];
+        assert_eq!(
+            words.collect::<Vec<_>>(),
+            [&[(Some("tps"), Some(false), true)], &beside[..]].concat()
+        );
+        let errors =
+            |cell: usize| by_tps.cells[cell].figures[1].as_ref().expect("told").median.value;
+        assert!(errors(0) == 0.0 && errors(1) > 3.0);
+        let by_p99 = study(&[&p99]);
+        assert_eq!((by_p99.ranking.winner, by_p99.figures[0].better()), (Some(2), Better::Lower));
+        let change = by_p99.cells[2].figures[0].as_ref().expect("told").change.as_ref();
+        assert_eq!(change.expect("compared").decision, fathom_stats::equivalence::Decision::Faster);
+        // The first decides; the second where that is equal. A bound follows the direction.
+        assert_eq!(study(&[&p99, &tps]).ranking.winner, Some(2));
+        assert_eq!(study(&[&tps, &p99]).ranking.winner, Some(1));
+        let bound = Objective { bound: Some(7), ..p99 };
+        assert_eq!(study(&[&bound, &tps]).ranking.winner, Some(2));
+        let errors = Objective { figure: Some("errors".into()), ..tps };
+        assert_eq!(study(&[&errors]).void.len(), 16);
     }
 
     #[test]

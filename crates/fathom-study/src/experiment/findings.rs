@@ -192,7 +192,8 @@ fn silent(study: &ExperimentStudy, cells: &[Cell]) -> Option<Finding> {
     let name = |figure: &Figure| {
         let metric = serde_json::to_value(figure.metric).unwrap_or_default();
         let of = figure.workload.as_ref().map_or_else(String::new, |label| format!(" of {label}"));
-        format!("{}{of}", metric.as_str().unwrap_or_default())
+        let own = figure.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
+        format!("{}{own}{of}", metric.as_str().unwrap_or_default())
     };
     let silent: Vec<String> = study
         .figures
@@ -453,8 +454,7 @@ mod tests {
     fn an_objective_without_a_value_says_why() {
         use fathom_model::plan::{Metric, Objective};
         let mut sample = sample(10);
-        let objective = Objective { metric: Metric::Application, workload: None, bound: None };
-        sample.plan.objectives = vec![objective];
+        sample.plan.objectives = vec![Objective::of(Metric::Application)];
         let advice = |sample: &Sample| {
             let study = study(&sample.plan, &sample.cells, &sample.records);
             let silent = study.findings.into_iter().find(|found| found.id == "silent-objective");
@@ -474,7 +474,7 @@ mod tests {
     fn no_cell_within_the_bounds_is_an_answer() {
         use fathom_model::plan::{Metric, Objective};
         let mut sample = sample(10);
-        let bound = Objective { metric: Metric::LatencyMean, workload: None, bound: Some(100) };
+        let bound = Objective { bound: Some(100), ..Objective::of(Metric::LatencyMean) };
         sample.plan.objectives.insert(0, bound);
         let study = study(&sample.plan, &sample.cells, &sample.records);
         assert_eq!((study.ranking.winner, study.verdict), (None, Verdict::Trusted));

@@ -30,7 +30,6 @@ pub use choice::{Choice, MachineValue, Setting};
 pub use course::{CoursePoint, course};
 pub use drift::Drift;
 pub use effects::{Effect, Effects, Noise};
-use fathom_base::order::Order;
 pub use figures::Figure;
 pub use hypothesis::{HypothesisStudy, Outcome};
 pub use looks::{Decision, LEVEL, looks};
@@ -208,10 +207,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
 
 /// The figure that a command's settings name, with the workload's label: the first by name, which is the one that is told.
 fn figure_name(workload: &fathom_model::plan::PlanWorkload) -> Option<(String, String)> {
-    let mut names: Vec<&str> =
-        workload.settings.keys().filter_map(|key| key.strip_prefix("figure.")).collect();
-    names.order();
-    Some((workload.label.clone(), (*names.first()?).to_owned()))
+    Some((workload.label.clone(), figures::first_name(workload)?))
 }
 
 /// Confidence of each interval: of the look that the longest series of pairs belongs to.

@@ -7,9 +7,9 @@
 
 use super::boots::Boots;
 use super::cells::Values;
-use super::figures::{Figure, workload_of};
+use super::figures::Figure;
 use fathom_base::order::Order;
-use fathom_model::plan::{Metric, Plan};
+use fathom_model::plan::Plan;
 use fathom_stats::equivalence::Better;
 use fathom_stats::interval::{Interval, median, median_interval};
 use serde::Serialize;
@@ -69,13 +69,10 @@ pub fn rank(
     level: f64,
 ) -> Ranking {
     let count = values.first().map_or(0, Vec::len);
-    let place = |workload: &Option<String>, metric: Metric| {
-        figures.iter().position(|f| f.metric == metric && f.workload == *workload)
-    };
     let (mut bounds, mut ranked) = (Vec::new(), Vec::new());
     for objective in &plan.objectives {
-        let workload = workload_of(plan, objective.workload.as_deref());
-        let Some(figure) = place(&workload, objective.metric) else { continue };
+        let asked = Figure::of_objective(plan, objective);
+        let Some(figure) = figures.iter().position(|f| f.is_same(&asked)) else { continue };
         match objective.bound {
             Some(value) => {
                 let value = value as f64;
@@ -199,7 +196,7 @@ mod tests {
     use crate::experiment::sample::{Sample, noise};
     use crate::experiment::{ExperimentStudy, study};
     use fathom_base::prng::Prng;
-    use fathom_model::plan::Objective;
+    use fathom_model::plan::{Metric, Objective};
 
     fn sample(rates: &'static [f64], blocks: u32, spread: f64, seed: u64) -> Sample {
         const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -264,7 +261,7 @@ mod tests {
     #[test]
     fn bounds_come_before_rates() {
         let mut sample = sample(&[1.0, 2.0, 4.0], 8, 0.01, 2);
-        let bound = |metric, bound| Objective { metric, workload: None, bound: Some(bound) };
+        let bound = |metric, bound| Objective { bound: Some(bound), ..Objective::of(metric) };
         let rate = sample.plan.objectives[0].clone();
         // Rates of at most nobody's: none keeps it.
         sample.plan.objectives = vec![bound(Metric::LatencyMean, 100), rate.clone()];
@@ -283,11 +280,7 @@ mod tests {
     #[test]
     fn later_objectives_decide_among_equals() {
         let mut sample = sample(&[1.0, 1.0, 0.5], 10, 0.002, 3);
-        sample.plan.objectives.push(Objective {
-            metric: Metric::CpuPerIo,
-            workload: None,
-            bound: None,
-        });
+        sample.plan.objectives.push(Objective::of(Metric::CpuPerIo));
         for record in &mut sample.records {
             let cell = record.cell.as_ref().expect("a cell").slot.cell;
             record.jobs[0].cpu.system_ns *= [3, 2, 1][cell as usize];

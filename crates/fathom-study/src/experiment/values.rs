@@ -188,15 +188,12 @@ impl<'a> Trials<'a> {
     /// once, by the geometric mean.
     pub fn value(&self, records: &[&Record], figure: &Figure) -> Option<f64> {
         let of = |label: &str| {
-            let each = records.iter();
-            let each = each.filter_map(|r| figures::value(self.plan, r, label, figure.metric));
-            geometric_mean(each)
+            geometric_mean(records.iter().filter_map(|r| figure.value(self.plan, r, label)))
         };
         match &figure.workload {
             Some(label) => of(label),
             None if self.plan.is_together => {
-                let each = records.iter();
-                geometric_mean(each.filter_map(|r| figures::value_of_all(r, figure.metric)))
+                geometric_mean(records.iter().filter_map(|r| figure.value_of_all(r)))
             }
             None => {
                 let each: Option<Vec<f64>> =
@@ -247,8 +244,7 @@ mod tests {
         assert_eq!(trials.void[0].slot, slot);
         assert_eq!(trials.void[0].cause, "block.scheduler of sda changed");
         assert_eq!(trials.void[1].cause, "interrupted");
-        let figure =
-            Figure { workload: Some("read".into()), metric: Metric::Iops, is_objective: true };
+        let figure = Figure::of(Some("read".into()), Metric::Iops);
         let values = trials.values(&figure);
         assert_eq!(values.iter().map(BTreeMap::len).sum::<usize>(), 4);
     }
@@ -302,7 +298,7 @@ mod tests {
             .collect();
         sample.records.extend(more);
         let trials = Trials::new(&sample.plan, &sample.cells, &sample.records);
-        let figure = Figure { workload: None, metric: Metric::Iops, is_objective: true };
+        let figure = Figure::of(None, Metric::Iops);
         let got = trials.values(&figure)[0][&0];
         assert!((got - 200.0).abs() < 1e-6, "{got}");
         let of = Figure { workload: Some("write".into()), ..figure };

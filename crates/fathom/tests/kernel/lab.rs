@@ -473,7 +473,7 @@ fn command() {
     let fs = mounted(FsKind::Ext4, &[], "");
     let app = "[[workload]]\nlabel = 'app'\ncommand = 'dd if=/dev/zero of=f bs=1M count=8 conv=fsync; rm f; echo score: 41.5 points; echo \"{\\\"p\\\":[1,2.25]}\"'\nfigure.score = 'score: {} points'\nfigure.p = 'json:p[1]'\n";
     let text = format!(
-        "{app}[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 1\n[[objective]]\nmetric = 'application'\n"
+        "{app}[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 1\n[[objective]]\nmetric = 'application'\nfigure = 'score'\n"
     );
     let file = plan(&sandbox, "app", &text);
     let done = lab(&sandbox, &file, &[p(fs.dir())]);

@@ -103,7 +103,7 @@ fn best(study: &ExperimentStudy, place: usize) -> Chart {
         .series(title, points)
         .n(trials(study, place))
         .interval(interval(study, place))
-        .note(if figure.metric.is_more_better() { "More is better." } else { "Less is better." });
+        .note(if figure.is_more_better() { "More is better." } else { "Less is better." });
     for bound in study.ranking.bounds.iter().filter(|bound| bound.figure == place) {
         let text = format!("bound {}", words::value(figure.metric, bound.value));
         chart = chart.mark_y(bound.value, text);

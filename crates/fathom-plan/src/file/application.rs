@@ -1,0 +1,106 @@
+//! Which figure of a command an objective is about, and in which direction it gets better.
+
+use crate::PlanError;
+use crate::doc::Section;
+use fathom_base::order::Order;
+use fathom_base::suggest;
+use fathom_model::plan::{Metric, Objective, PlanWorkload};
+
+/// The figure of a command that names none.
+const WITHOUT: &str = "runs_per_hour";
+
+/// `figure` and `better` of an objective.
+///
+/// # Errors
+/// No command has that figure, or the metric is none of a command's.
+pub fn read(
+    section: &mut Section,
+    objective: &mut Objective,
+    workloads: &[PlanWorkload],
+) -> Result<(), PlanError> {
+    let (figure, better) = (section.take("figure"), section.take("better"));
+    if objective.metric != Metric::Application {
+        let item = figure.as_ref().or(better.as_ref());
+        let reason = "only figures that a command prints have names, and a direction that must be said: metric = \"application\"";
+        return item.map_or(Ok(()), |item| Err(item.refuse(reason)));
+    }
+    if let Some(item) = figure {
+        let name = item.words()?;
+        let known = names_of(objective, workloads);
+        if !known.contains(&name.as_str()) {
+            let near = suggest::hint(&name, known.iter().copied());
+            let list = format!("; there are {}", known.join(", "));
+            let hint = if near.is_empty() { list } else { near };
+            return Err(item.refuse(format!("no command has a figure.{name}{hint}")));
+        }
+        let lacks = |one: &&PlanWorkload| !names(one).contains(&name.as_str());
+        if let Some(other) = of(objective, workloads).find(lacks) {
+            let own = of(objective, workloads).find(|one| !lacks(one));
+            return Err(item.refuse(format!(
+                "'{}' has no such figure: write workload = \"{}\" beside it",
+                other.label,
+                own.map_or("LABEL", |own| &own.label)
+            )));
+        }
+        objective.figure = Some(name);
+    }
+    if let Some(item) = better {
+        objective.is_less_better = item.one_of(&[("more", false), ("less", true)])?;
+    }
+    Ok(())
+}
+
+/// Why it is open which figure decides; none when it is clear.
+pub fn open(objective: &Objective, workloads: &[PlanWorkload]) -> Option<String> {
+    if objective.metric != Metric::Application || objective.figure.is_some() {
+        return None;
+    }
+    let several = of(objective, workloads).find(|one| names(one).len() > 1)?;
+    let names = names(several);
+    let label = match workloads.len() {
+        1 => String::new(),
+        _ => format!("workload = \"{}\"\n", several.label),
+    };
+    Some(format!(
+        "the command of '{}' has several figures ({}), and nothing says which of them decides and in which direction it gets better. Write, \
+         the most important first:\n[[objective]]\nmetric = \"application\"\n{label}figure = \"{}\"\nbetter = \"more\"   # or \"less\"",
+        several.label,
+        names.join(", "),
+        names[0]
+    ))
+}
+
+/// Both are about the same figure, and each wants another direction.
+pub fn contradicts(one: &Objective, other: &Objective) -> bool {
+    let key = |of: &Objective| (of.metric, of.figure.clone(), of.workload.clone());
+    key(one) == key(other) && one.is_less_better != other.is_less_better
+}
+
+/// The workloads that an objective is about.
+fn of<'a>(
+    objective: &'a Objective,
+    workloads: &'a [PlanWorkload],
+) -> impl Iterator<Item = &'a PlanWorkload> {
+    let is_meant =
+        |one: &&PlanWorkload| objective.workload.as_ref().is_none_or(|label| *label == one.label);
+    workloads.iter().filter(is_meant)
+}
+
+/// All figures of those of them that are commands.
+fn names_of<'a>(objective: &'a Objective, workloads: &'a [PlanWorkload]) -> Vec<&'a str> {
+    let mut all: Vec<&str> = of(objective, workloads).flat_map(names).collect();
+    all.order();
+    all.dedup();
+    all
+}
+
+/// The figures of a command in the order of the alphabet; none of other workloads.
+fn names(workload: &PlanWorkload) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        workload.settings.keys().filter_map(|key| key.strip_prefix("figure.")).collect();
+    names.order();
+    if names.is_empty() && workload.command.is_some() {
+        names.push(WITHOUT);
+    }
+    names
+}
