@@ -399,6 +399,10 @@ impl Campaign<'_, '_, '_, '_> {
         } else {
             fathom_sys::io::sync_all();
         }
+        if prepare.remounts {
+            // It is mounted anew before its test files are laid out.
+            bench.prepared().values().for_each(PreparedTarget::drop_cached);
+        }
         if prepare.drops_caches || prepare.remounts {
             let cause = calm::still_cached(bench.prepared().values());
             if cause.is_some() {

@@ -59,11 +59,22 @@ impl PreparedTarget {
         if matches!(self.holder, Holder::Null) || self.tree.is_some() {
             return None;
         }
-        // Other people's files may be held in memory by their owners.
-        let is_own = self.kind == TargetKind::OwnFile;
-        let file = is_own.then(|| File::open(&self.path).ok()).flatten()?;
+        let file = self.own_file()?;
         let size_bytes = file.metadata().ok()?.len();
         Some((sys_io::cached_bytes(&file, size_bytes)?, size_bytes))
+    }
+
+    /// Drops from the page cache what laying out the test file has left in it: data=journal writes also direct I/O through the cache.
+    pub(crate) fn drop_cached(&self) {
+        if let Some(file) = self.own_file() {
+            // Where that fails the pages are still there, which is looked at.
+            sys_io::drop_cached_pages(&file).ok();
+        }
+    }
+
+    /// Other people's files may be held in memory by their owners.
+    fn own_file(&self) -> Option<File> {
+        (self.kind == TargetKind::OwnFile).then(|| File::open(&self.path).ok()).flatten()
     }
 
     /// Gives the claim of a device back, when it is held by one.
