@@ -5,7 +5,7 @@ use crate::site::Site;
 use fathom_base::prng::Prng;
 use fathom_model::plan::setup::FilesystemSpec;
 use fathom_sys::fsinfo;
-use fathom_sys::io::{fsync, sync_filesystem};
+use fathom_sys::io::sync_filesystem;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,10 @@ const SIZES_LOG2: std::ops::Range<u64> = 12..22;
 const AGED_PERCENT: u64 = 70;
 /// A single file of filling.
 const FILE_BYTES: u64 = 64 << 20;
+/// What a file takes at the least.
+const BLOCK_BYTES: u64 = 4096;
+/// How far the share in use may be from what was asked for, in points.
+const TOLERANCE_PERCENT: u64 = 1;
 /// Streams of random numbers.
 const STREAM: u64 = 0x6167_6569_6e67;
 
@@ -67,11 +71,43 @@ pub(crate) fn prepare(
     Ok(())
 }
 
+/// A file that was written here.
+struct Own {
+    path: PathBuf,
+    /// In whole blocks.
+    bytes: u64,
+}
+
+impl Own {
+    fn remove(&self) -> Result<(), SetupError> {
+        fs::remove_file(&self.path).map_err(io_at("remove", &self.path))
+    }
+}
+
+/// How full a filesystem is.
+#[derive(Clone, Copy)]
+struct Usage {
+    used_bytes: u64,
+    /// What is in use and what users can have beside it.
+    whole_bytes: u64,
+}
+
+impl Usage {
+    /// How much may come until so much is in use.
+    fn room(self, percent: u64) -> u64 {
+        (self.whole_bytes / 100 * percent).saturating_sub(self.used_bytes)
+    }
+
+    fn share_percent(self) -> f64 {
+        self.used_bytes as f64 * 100.0 / self.whole_bytes.max(1) as f64
+    }
+}
+
 struct Filler {
     dir: PathBuf,
     mount: PathBuf,
     prng: Prng,
-    files: Vec<PathBuf>,
+    files: Vec<Own>,
     number: u64,
     created: u64,
     buffer: Vec<u8>,
@@ -97,45 +133,42 @@ impl Filler {
         })
     }
 
-    /// Bytes in use and bytes in all, as far as users can have them.
-    fn usage(&self) -> Result<(u64, u64), SetupError> {
+    /// How full it is, as df counts: what users can never have is no part of the whole. Exact after [`Self::sync`] only: filesystems allocate late.
+    fn usage(&self) -> Result<Usage, SetupError> {
         let space =
             fsinfo::space(&self.mount).map_err(io_at("ask for the space of", &self.mount))?;
-        Ok((space.total_bytes.saturating_sub(space.available_bytes), space.total_bytes))
+        let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
+        Ok(Usage { used_bytes, whole_bytes: used_bytes.saturating_add(space.available_bytes) })
     }
 
-    /// Up to `limit` bytes until that much is in use; less when it is full.
-    fn room(&self, percent: u64) -> Result<u64, SetupError> {
-        let (used, total) = self.usage()?;
-        Ok((total / 100 * percent).saturating_sub(used))
-    }
-
+    /// Everything follows from the seed and from how large the empty filesystem is; what the filesystem says meanwhile depends on when it allocates.
     fn age(
         &mut self,
         site: &mut Site<'_, '_>,
         rounds: u32,
         percent: u64,
     ) -> Result<(), SetupError> {
+        self.sync()?;
+        let most_bytes = self.usage()?.room(percent);
         for round in 1..=rounds {
-            // What was written is counted only when it is on the device: filesystems allocate late.
-            self.sync()?;
-            let mut room = self.room(percent)?;
-            while room > 0 {
+            let own_bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
+            let mut room = most_bytes.saturating_sub(own_bytes);
+            while room >= BLOCK_BYTES {
                 self.go_on(site, &format!("ageing, round {round} of {rounds}"))?;
                 let exponent =
                     SIZES_LOG2.start + self.prng.below(SIZES_LOG2.end - SIZES_LOG2.start);
                 let size = (1 << exponent) + self.prng.below(1 << exponent);
-                if !self.write_file(size.min(room), false)? {
+                if !self.write_file(size.min(room))? {
                     break;
                 }
-                room = room.saturating_sub(size);
+                room = room.saturating_sub(size.next_multiple_of(BLOCK_BYTES));
             }
             self.sync()?;
             // Half of them go, by chance.
             let mut kept = Vec::new();
             for file in std::mem::take(&mut self.files) {
                 if self.prng.below(2) == 0 {
-                    fs::remove_file(&file).map_err(io_at("remove", &file))?;
+                    file.remove()?;
                 } else {
                     kept.push(file);
                 }
@@ -145,43 +178,70 @@ impl Filler {
         self.sync()
     }
 
-    /// Writes large files until it is so full. One that is fuller already is emptied by whole files of ours.
+    /// Writes large files until it is so full. One that is fuller is emptied by whole files of ours, the newest first.
     fn fill(&mut self, site: &mut Site<'_, '_>, percent: u64) -> Result<(), SetupError> {
         if percent == 0 {
             return Ok(());
         }
-        while self.usage()?.0 > self.usage()?.1 / 100 * percent {
+        self.sync()?;
+        self.empty(percent)?;
+        self.fill_up(site, percent)?;
+        // The tables of what was written came on top.
+        self.empty(percent + TOLERANCE_PERCENT)?;
+        self.fill_up(site, percent)?;
+        let usage = self.usage()?;
+        let is_off = usage.share_percent() - percent as f64;
+        if is_off.abs() > TOLERANCE_PERCENT as f64 {
+            return Err(SetupError::NotAsAsked(format!(
+                "filesystem.fill {percent}%: {} came to be {:.1} % full, as df counts, and more than {TOLERANCE_PERCENT} point off is not \
+                 what was asked for; a larger device, or another share",
+                self.mount.display(),
+                usage.share_percent()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Removes files until it is no fuller than that.
+    fn empty(&mut self, percent: u64) -> Result<(), SetupError> {
+        while self.usage()?.share_percent() > percent as f64 {
             let Some(file) = self.files.pop() else { break };
-            fs::remove_file(&file).map_err(io_at("remove", &file))?;
+            file.remove()?;
             self.sync()?;
         }
+        Ok(())
+    }
+
+    fn fill_up(&mut self, site: &mut Site<'_, '_>, percent: u64) -> Result<(), SetupError> {
         loop {
-            let room = self.room(percent)?;
-            if room < 4096 {
-                break;
+            let usage = self.usage()?;
+            let room = usage.room(percent);
+            let least = (usage.whole_bytes / 1000).max(BLOCK_BYTES);
+            if room < least {
+                return Ok(());
             }
             self.go_on(site, "filling")?;
-            // The last tenth in smaller steps, because metadata takes room too.
-            let size = FILE_BYTES.min(room).min((room / 2).max(1 << 20));
-            if !self.write_file(size, true)? {
-                break;
+            // The last part in smaller steps, because metadata takes room too.
+            let size = FILE_BYTES.min((room / 2).max(least));
+            let is_written = self.write_file(size)?;
+            self.sync()?;
+            if !is_written {
+                return Ok(());
             }
         }
-        self.sync()
     }
 
     fn go_on(&mut self, site: &mut Site<'_, '_>, doing: &str) -> Result<(), SetupError> {
         site.check_stop(doing)?;
         if self.told.elapsed() > Duration::from_secs(5) {
             self.told = Instant::now();
-            let (used, total) = self.usage()?;
-            site.note(&format!("{doing}: {} % full", used * 100 / total.max(1)));
+            site.note(&format!("{doing}: {:.0} % full", self.usage()?.share_percent()));
         }
         Ok(())
     }
 
     /// False when the filesystem is full.
-    fn write_file(&mut self, size: u64, is_synced: bool) -> Result<bool, SetupError> {
+    fn write_file(&mut self, size: u64) -> Result<bool, SetupError> {
         self.number += 1;
         let path = self.dir.join(format!("{}", self.number));
         let mut left = size;
@@ -194,10 +254,10 @@ impl Filler {
                 file.write_all(&self.buffer[..length as usize])?;
                 left -= length;
             }
-            if is_synced { fsync(&file) } else { Ok(()) }
+            Ok(())
         });
         self.created += 1;
-        self.files.push(path.clone());
+        self.files.push(Own { path: path.clone(), bytes: size.next_multiple_of(BLOCK_BYTES) });
         match written {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::StorageFull => Ok(false),
@@ -211,8 +271,7 @@ impl Filler {
     }
 
     fn summary(&self) -> Result<String, SetupError> {
-        let (used, total) = self.usage()?;
-        let share = used as f64 * 100.0 / total.max(1) as f64;
+        let share = self.usage()?.share_percent();
         let deleted = self.created - self.files.len() as u64;
         Ok(format!(
             "{share:.0} % full; {} files created, {deleted} deleted before measuring",

@@ -15,6 +15,11 @@ pub fn trials() -> Vec<Trial> {
             &[FsOnLoop(FsKind::Xfs), FsOnLoop(FsKind::Btrfs)],
             xfs_and_btrfs,
         ),
+        kernel_test(
+            "fill_and_age_as_asked",
+            &[ext4, FsOnLoop(FsKind::Xfs), FsOnLoop(FsKind::Btrfs)],
+            fill_and_age_as_asked,
+        ),
         kernel_test("f2fs", &[Tool("mkfs.f2fs")], f2fs),
         kernel_test("journals_of_their_own", &[ext4, FsOnLoop(FsKind::Xfs)], journals_of_their_own),
         kernel_test("slices", &[ext4, Tool("sfdisk")], slices),
@@ -114,6 +119,35 @@ fn xfs_and_btrfs() {
     let text = look(&over(&["loop:160m"], Some(fs)), "ls $1/fathom-fill | wc -l");
     has(&text, "FACT atime alone means relatime");
     has(&text, "compress=zstd:3");
+}
+
+/// As full as asked for, as df counts, whatever a filesystem keeps for itself; aged alike every time.
+fn fill_and_age_as_asked() {
+    let percent = |text: &str| -> u32 {
+        let found = text.lines().find_map(|line| line.trim().strip_suffix('%')?.parse().ok());
+        found.unwrap_or_else(|| panic!("{text}"))
+    };
+    for (kind, size, asked) in
+        [("ext4", "loop:400m", 30), ("btrfs", "loop:700m", 75), ("xfs", "loop:400m", 75)]
+    {
+        let mut fs = filesystem(kind);
+        fs.fill_percent = Some(asked);
+        let text = look(&over(&[size], Some(fs)), "df --output=pcent $1 | tail -1");
+        assert!((asked - 1..=asked + 2).contains(&percent(&text)), "{kind}: {text}");
+    }
+    for kind in ["ext4", "xfs"] {
+        let mut fs = filesystem(kind);
+        fs.ageing_rounds = Some(3);
+        let tree = || {
+            let command =
+                "cd $1 && find fathom-fill -type f -printf 'FILE %s %p\\n' | sort | md5sum";
+            let text = look(&over(&["loop:320m"], Some(fs.clone())), command);
+            text.lines().find(|line| line.ends_with("  -")).map(str::to_owned)
+        };
+        let first = tree();
+        assert!(first.is_some());
+        (0..3).for_each(|_| assert_eq!(tree(), first, "{kind}"));
+    }
 }
 
 fn f2fs() {
