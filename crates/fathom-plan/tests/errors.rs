@@ -575,7 +575,7 @@ fn several_figures_of_a_command() {
         (
             COMMAND,
             of(
-                "figure = \"p99\"\nbetter = \"less\"\n[[objective]]\nmetric = \"application\"\nfigure = \"p99\"\nbound = 5",
+                "figure = \"p99\"\nbetter = \"less\"\n[[objective]]\nmetric = \"application\"\nfigure = \"p99\"\nworkload = \"application\"\nbound = 5",
             ),
         ),
         (COMMAND, format!("[[workload]]\nuse = \"randread\"\n{}", of("figure = \"p99\""))),

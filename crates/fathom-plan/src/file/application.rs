@@ -70,10 +70,15 @@ pub fn open(objective: &Objective, workloads: &[PlanWorkload]) -> Option<String>
     ))
 }
 
-/// Both are about the same figure, and each wants another direction.
-pub fn contradicts(one: &Objective, other: &Objective) -> bool {
-    let key = |of: &Objective| (of.metric, of.figure.clone(), of.workload.clone());
-    key(one) == key(other) && one.is_less_better != other.is_less_better
+/// Both are about the same figure, and each wants another direction. The only workload and the only figure need not be named.
+pub fn contradicts(one: &Objective, other: &Objective, workloads: &[PlanWorkload]) -> bool {
+    let key = |objective: &Objective| {
+        let mut meant = of(objective, workloads);
+        let only = meant.next().filter(|_| meant.next().is_none());
+        let figure = objective.figure.clone().or_else(|| Some((*names(only?).first()?).to_owned()));
+        (objective.metric, figure, only.map(|only| only.label.clone()))
+    };
+    one.is_less_better != other.is_less_better && key(one) == key(other)
 }
 
 /// The workloads that an objective is about.

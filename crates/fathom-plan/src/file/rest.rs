@@ -109,7 +109,10 @@ pub fn objectives(root: &mut Section, plan: &Plan) -> Result<Vec<Objective>, Pla
         if objectives.contains(&objective) {
             return Err(item.refuse_key("two objectives are the same"));
         }
-        if objectives.iter().any(|other| application::contradicts(other, &objective)) {
+        if objectives
+            .iter()
+            .any(|other| application::contradicts(other, &objective, &plan.workloads))
+        {
             let reason = "two objectives are about the same figure, and more of it is better in one, less in the other";
             return Err(item.refuse_key(reason));
         }
