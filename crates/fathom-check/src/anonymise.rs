@@ -6,10 +6,12 @@
 
 mod log;
 pub mod runs;
+mod serials;
 mod words;
 
 use crate::known;
 use fathom_base::json;
+use serials::{Known, Serial};
 use words::{
     LONG_HEX, NAMED_BY_PEOPLE, NAMED_IN_LOGS, NAMING, NAMING_IN, NAMING_KEYS, NAMING_OPTIONS,
     NAMING_SETTINGS, NO_DOMAINS, NUMBER_DIGITS, OF_LOGS, OF_UDEV, OPTIONS, ORDINARY, OWN_WORDS,
@@ -37,15 +39,19 @@ pub fn anonymise(mut snapshot: Snapshot, seed: u64) -> Snapshot {
     let host_name = snapshot.system.host_name.as_deref();
     let mut names = Replacements::new(words, plain, host_name.and_then(telling_host), seed);
     names.short_host = host_name.and_then(short_host);
+    let serials: Vec<Option<Serial>> = nodes.iter().map(|node| names.serial_of(node)).collect();
+    let of = |index: usize, node: &Node| -> Vec<Serial> {
+        let around = std::iter::once(index).chain(node.below.iter().copied());
+        around.filter_map(|index| serials.get(index)?.clone()).collect()
+    };
+    let drives = nodes.iter().enumerate().map(|(index, node)| (node, of(index, node)));
+    names.known = Known::of(drives, |link| names.text(link));
     // From text, as everywhere: code for each other form that is read would make the binary larger. What cannot be read
     // again is left out.
     let mut hidden: Snapshot =
         fathom_model::read::snapshot(&names.text_of(&snapshot, "", "")).unwrap_or_default();
-    let serials = nodes.iter().map(|node| node.drive.as_ref()?.serial.clone());
-    let serials: Vec<Option<String>> = serials.collect();
     for (index, node) in nodes.iter_mut().enumerate() {
-        let around = std::iter::once(index).chain(node.below.iter().copied());
-        names.serials = around.filter_map(|index| serials.get(index)?.clone()).collect();
+        names.serials = of(index, node);
         let text = names.text_of(node, "nodes", "machine");
         *node = json::from_str(&text).unwrap_or_else(|_| Node::new(NodeKind::Unknown, ""));
     }
@@ -294,31 +300,6 @@ fn short_host(name: &str) -> Option<String> {
     (first.len() <= 3 && !is_number).then_some(first)
 }
 
-/// What stands instead of a serial number whose words would all stay, as they are short or ordinary: the field says what it is. It is
-/// longer, so that no two drives become one.
-fn short_serial(serial: &str, seed: u64) -> Option<String> {
-    let is_zero = serial.bytes().all(|b| !b.is_ascii_alphanumeric() || b == b'0');
-    let has_digits = serial.bytes().any(|b| b.is_ascii_digit());
-    let is_short = has_digits && !is_zero && runs(serial).all(|(_, run)| is_ordinary(run));
-    is_short.then(|| format!("{:012x}", hash(serial, seed) >> 16))
-}
-
-/// The text with another one in the place of a name that no letter or digit goes on with.
-fn replaced(text: &str, name: &str, other: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut done = 0;
-    for (at, _) in text.match_indices(name) {
-        let (before, after) = (&text[..at], &text[at + name.len()..]);
-        if !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric) {
-            out.push_str(&text[done..at]);
-            out.push_str(other);
-            done = at + name.len();
-        }
-    }
-    out.push_str(&text[done..]);
-    out
-}
-
 /// A word and its value.
 fn is_setting(items: &[Value]) -> bool {
     matches!(items, [Value::String(_), Value::String(_)])
@@ -333,15 +314,23 @@ struct Replacements {
     /// See [`short_host`].
     short_host: Option<String>,
     /// Those of the node that is at hand and of what it stands on.
-    serials: Vec<String>,
+    serials: Vec<Serial>,
+    /// Those of all drives.
+    known: Known,
     seed: u64,
 }
 
 impl Replacements {
     fn new(words: Words, plain: BTreeSet<String>, host: Option<String>, seed: u64) -> Self {
         let uuids = words.uuids.iter().map(|word| (word.clone(), stand_in(word, seed))).collect();
-        let (words, short_host, serials) = (words.secret, None, Vec::new());
-        Self { words, uuids, plain, host, short_host, serials, seed }
+        let (words, short_host) = (words.secret, None);
+        let (serials, known) = (Vec::new(), Known::default());
+        Self { words, uuids, plain, host, short_host, serials, known, seed }
+    }
+
+    /// That of a drive, where none of its words would go.
+    fn serial_of(&self, node: &Node) -> Option<Serial> {
+        Serial::of(node.drive.as_ref()?.serial.as_deref()?, &self.plain, self.seed)
     }
 
     /// Facts that stand under a key, as text of JSON without what identifies.
@@ -377,6 +366,7 @@ impl Replacements {
             }
             Value::String(text) if parent == "kernel_log" && !text.contains("ommand line") => {
                 let hidden = self.text(&self.without_domains(text));
+                let hidden = self.known.out_of_line(&hidden);
                 *text = self.log_line(text, &hidden);
             }
             Value::String(text)
@@ -385,20 +375,21 @@ impl Replacements {
                 *text = self.without_addresses(&self.without_uuids(&self.without_shapes(text)));
             }
             Value::String(text) if key == "serial" => {
-                *text = short_serial(text, self.seed).unwrap_or_else(|| self.text(text));
+                let short = Serial::of(text, &self.plain, self.seed);
+                *text = short.map_or_else(|| self.text(text), Serial::into_other);
             }
-            Value::String(text) if key == "wwn" || key == "links" && text.starts_with("by-id/") => {
-                let mut name = self.text(text);
-                for serial in &self.serials {
-                    if let Some(other) = short_serial(serial, self.seed) {
-                        name = replaced(&name, serial, &other);
-                        name = replaced(&name, &serial.replace(' ', "_"), &other);
-                    }
-                }
-                *text = name;
+            Value::String(text) if key == "wwn" => {
+                *text = serials::out_of_wwn(&self.text(text), &self.serials);
+            }
+            Value::String(text) if key == "links" => {
+                *text = serials::out_of_link(&self.text(text), &self.serials);
+            }
+            Value::String(text) if key == "udev_queue_rules" => {
+                *text = self.known.out_of_rule(&self.text(text));
             }
             Value::String(text) if !PLAIN.contains(&key) => {
                 let hidden = self.text(&without_command_line(text));
+                let hidden = self.known.out_of_links(&hidden);
                 let host = self.short_host.as_deref().filter(|_| names_something(key, parent));
                 *text = match host {
                     Some(host) => self.unless(&hidden, |run| run.to_lowercase() != host),

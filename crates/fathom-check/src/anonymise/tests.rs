@@ -394,6 +394,72 @@ fn short_serial_numbers_and_hosts_go() {
     assert_eq!(hidden.system.vm[0].0, "dirty_ratio");
 }
 
+/// The field says what it is, so an ordinary word goes too, and what is told of the drive elsewhere goes with it.
+#[test]
+fn serial_numbers_that_look_like_something_else_go_everywhere() {
+    let serials = ["backup", "mysql data", "nvme", "12000", "LABMODEL", "000000"];
+    let mut snapshot = Snapshot::default();
+    for (serial, name) in serials.iter().zip(["sda", "sdb", "nvme0n1", "sdd", "sde", "sdf"]) {
+        let mut disk = Node::new(NodeKind::Disk, name);
+        let wwn = match *serial {
+            "nvme" => "nvme.1b36-6e766d65-4c41424d4f44454c-00000001".to_owned(),
+            serial => format!("t10.ATA LABMODEL {serial}"),
+        };
+        disk.drive = Some(DriveFacts {
+            model: Some("LABMODEL".into()),
+            serial: Some((*serial).into()),
+            wwn: Some(wwn),
+            ..DriveFacts::default()
+        });
+        let udev = serial.replace(' ', "_");
+        disk.detail.get_or_insert_default().links = vec![
+            format!("by-id/nvme-DISK_{udev}"),
+            format!("disk-{udev}"),
+            "by-path/pci-12000:00:1f.2-nvme-1".into(),
+        ];
+        snapshot.machine.nodes.push(disk);
+    }
+    snapshot.targets = vec!["/dev/disk/by-id/nvme-DISK_12000".into()];
+    let line = |text: &str| LogLine { text: text.into(), ..LogLine::default() };
+    snapshot.system.kernel_log = vec![
+        line("scsi 0:0:0:0: serial number 12000, LUN mysql data: device offline"),
+        line("nvme nvme0: I/O error, sector 120001"),
+    ];
+    let rule = r#"KERNEL=="nvme*", ATTRS{serial}=="nvme", ENV{ID_SERIAL_SHORT}=="12000", SYMLINK+="disk/by-id/nvme-DISK_backup", ATTR{queue/nr_requests}="12000""#;
+    snapshot.system.configuration.udev_queue_rules = vec![("60-a.rules".into(), rule.into())];
+    let hidden = anonymise(snapshot, 7);
+    let nodes = &hidden.machine.nodes;
+    let other: Vec<&str> =
+        nodes.iter().map(|n| n.drive.as_ref().unwrap().serial.as_deref().unwrap()).collect();
+    for ((node, other), given) in nodes.iter().zip(&other).zip(serials).take(5) {
+        assert_ne!(*other, given);
+        let links = &node.details().links;
+        assert_eq!(links[0], format!("by-id/nvme-DISK_{other}"));
+        let own = if given == "nvme" { "disk-nvme".into() } else { format!("disk-{other}") };
+        assert_eq!(links[1], own, "{given}");
+        assert_eq!(links[2], "by-path/pci-12000:00:1f.2-nvme-1");
+        let wwn = node.drive.as_ref().unwrap().wwn.as_deref().unwrap();
+        let is_shown = wwn.starts_with("nvme.") || wwn.ends_with(&format!(" {other}"));
+        assert!(is_shown && !wwn.contains(given) || given == "nvme", "{given}: {wwn}");
+        assert!(!wwn.contains("6e766d65") && wwn.starts_with(['t', 'n']), "{wwn}");
+    }
+    assert_eq!(other[5], "000000", "there is none");
+    assert_eq!(hidden.targets[0], format!("/dev/disk/by-id/nvme-DISK_{}", other[3]));
+    let log = &hidden.system.kernel_log;
+    let told = format!("number {}, LUN {}: device offline", other[3], other[1]);
+    assert!(log[0].text.ends_with(&told), "{}", log[0].text);
+    assert_eq!(log[1].text, "nvme nvme0: I/O error, sector 120001");
+    let rule = &hidden.system.configuration.udev_queue_rules[0].1;
+    for part in [
+        format!(r#"KERNEL=="nvme*", ATTRS{{serial}}=="{}""#, other[2]),
+        format!(r#"ENV{{ID_SERIAL_SHORT}}=="{}""#, other[3]),
+        format!(r#"by-id/nvme-DISK_{}""#, other[0]),
+        r#"nr_requests}="12000""#.to_owned(),
+    ] {
+        assert!(rule.contains(&part), "{part} not in {rule}");
+    }
+}
+
 #[test]
 fn what_udev_knows_single_drives_by_goes() {
     let mut snapshot = Snapshot::default();
