@@ -68,14 +68,18 @@ pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
                     writes fail when the filesystem of the file is full",
             );
             let room = Room::of(scene, index, size - allocated, &together);
+            let defect = fill(defect, &room, format!("fallocate -l {size} {name}"));
             Some(
-                fill(defect, &room, format!("fallocate -l {size} {name}"))
+                write_once(defect, scene, index, &name)
                     .risking(
                         "where the space does not suffice after all, ext4 takes all that is free \
                         before it refuses, and fallocate -d does not give that back: a copy by cp \
-                        --sparse=always does",
+                        --sparse=always does; writing it while something else writes would undo that",
                     )
-                    .verified_by("du --apparent-size and du of the file agree"),
+                    .verified_by(
+                        "du --apparent-size and du of the file agree, and filefrag -v of it tells of \
+                        no unwritten extents",
+                    ),
             )
         })
         .collect()
@@ -160,6 +164,16 @@ fn fill(defect: Defect, room: &Room, command: String) -> Defect {
             "it lacks {needed}; where its filesystem has clearly more than that free (df): {command}"
         )),
     }
+}
+
+/// Space alone is not enough: what was never written is read as zeros from nowhere, and its first write changes the file's map.
+fn write_once(defect: Defect, scene: &Scene<'_>, device: usize, name: &str) -> Defect {
+    let text = "then write it once, each byte as it is";
+    let over = |name: &str| format!("dd if={name} of={name} bs=1M conv=notrunc,fsync");
+    if scene.is_free(device) {
+        return defect.command(text, over(name));
+    }
+    defect.advise(format!("{text}, when what is on it is unmounted or stopped: {}", over("FILE")))
 }
 
 /// The file has lost its name: it lives as long as the loop device has it open.

@@ -1,6 +1,7 @@
 //! Mount options and journals.
 
 use super::{Mounted, mounted};
+use crate::rules::drives::{is_virtual, rotates, transport};
 use crate::rules::shared::on_one_drive;
 use crate::rules::vendor::is_raid_volume;
 use crate::scene::Scene;
@@ -8,14 +9,43 @@ use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{FsFacts, Node};
 
+/// How a mount leaves flushes out.
+struct FlushesOff {
+    option: &'static str,
+    /// For /etc/fstab, where it may be written in several ways.
+    named: &'static str,
+    cure: &'static str,
+    why: &'static str,
+}
+
+/// All of them, or with F2FS those of fsync only: its checkpoints are flushed then, too.
+fn flushes_off(m: &Mounted<'_>) -> Option<FlushesOff> {
+    if m.mount.has_option("nobarrier") || m.mount.option_value("barrier") == Some("0") {
+        return Some(FlushesOff {
+            option: "nobarrier",
+            named: "nobarrier (barrier=0)",
+            cure: "barrier",
+            why: "fsync returns before the data is on stable storage, and the journal may reach \
+                it in the wrong order: a power cut loses what was promised, or the filesystem",
+        });
+    }
+    let is_of_fsync =
+        m.fs.fs_type == "f2fs" && m.mount.option_value("fsync_mode") == Some("nobarrier");
+    is_of_fsync.then_some(FlushesOff {
+        option: "fsync_mode=nobarrier",
+        named: "fsync_mode=nobarrier",
+        cure: "fsync_mode=posix",
+        why: "fsync returns before the data is on stable storage: a power cut loses what was promised",
+    })
+}
+
 /// No flushes on a drive whose cache forgets.
 pub(super) fn barriers_off(scene: &Scene<'_>) -> Vec<Defect> {
     mounted(scene)
         .iter()
         .filter(|m| m.is_writable())
         .filter_map(|m| {
-            let off =
-                m.mount.has_option("nobarrier") || m.mount.option_value("barrier") == Some("0");
+            let off = flushes_off(m)?;
             let volatile =
                 scene.machine().disks_under(m.index).into_iter().map(|disk| scene.node(disk)).find(
                     |disk| {
@@ -29,7 +59,7 @@ pub(super) fn barriers_off(scene: &Scene<'_>) -> Vec<Defect> {
                         cache == Some("write back") && safe != Some(true)
                     },
                 );
-            let disk = volatile.filter(|_| off)?;
+            let disk = volatile?;
             let place = &m.mount.mount_point;
             // A controller's cache may be kept over a power cut: only its maker's tool knows.
             let (gravity, sure) = if is_raid_volume(scene, disk) {
@@ -50,15 +80,11 @@ pub(super) fn barriers_off(scene: &Scene<'_>) -> Vec<Defect> {
                 )
                 .sure(sure)
                 .concerning(disk.key())
-                .seen(m.options_file(), "nobarrier")
+                .seen(m.options_file(), off.option)
                 .seen(format!("/sys/class/block/{}/queue/write_cache", disk.name), "write back")
-                .because(
-                    "fsync returns before the data is on stable storage, and the journal \
-                    may reach it in the wrong order: a power cut loses what was promised, \
-                    or the filesystem",
-                )
-                .command("switch them on", format!("mount -o remount,barrier {}", word(place)))
-                .advise("and take nobarrier (barrier=0) out of /etc/fstab")
+                .because(off.why)
+                .command("switch them on", format!("mount -o remount,{} {}", off.cure, word(place)))
+                .advise(format!("and take {} out of /etc/fstab", off.named))
                 .risking(
                     "commits become as slow as the drive's flush; where that is too slow, \
                     use drives with power loss protection",
@@ -81,7 +107,8 @@ pub(super) fn journal_same_spindle(scene: &Scene<'_>) -> Vec<Defect> {
             let (data, device) = scene.below(m.index).next()?;
             let journal = scene.journal(m.index)?;
             // Without heads to move, a device of its own costs nothing.
-            if scene.rotates(journal) != Some(true) {
+            let disks = scene.machine().disks_under(journal);
+            if !disks.into_iter().any(|disk| has_heads(scene.node(disk))) {
                 return None;
             }
             let pairs = on_one_drive(scene, &[data, journal]);
@@ -102,15 +129,27 @@ pub(super) fn journal_same_spindle(scene: &Scene<'_>) -> Vec<Defect> {
                 "the heads move between journal and data for each commit, further than they \
                 would with a journal inside the filesystem",
             )
-            .advise(
+            .advise(if m.fs.fs_type.starts_with("ext") {
                 "put the journal on another drive, best one without heads and with power loss \
-                protection; that of ext4 may also go inside the filesystem",
-            );
+                protection, or inside the filesystem"
+            } else {
+                "put the journal on another drive, best one without heads and with power loss \
+                protection"
+            });
             let place = word(&m.mount.mount_point);
             let defect = move_journal(defect, m.fs, [device, other].map(Node::label), &place);
             Some(defect.verified_by(format!("fathom run commit {place} before and after")))
         })
         .collect()
+}
+
+/// True for drives that rotate. What a hypervisor's disk says of that is not about a drive; the kernel's own disk for tests rotates
+/// when it was told to.
+fn has_heads(disk: &Node) -> bool {
+    if transport(disk) == "scsi_debug" {
+        return disk.queue.as_ref().and_then(|queue| queue.rotational) == Some(true);
+    }
+    rotates(disk) && !is_virtual(disk)
 }
 
 /// How a journal gets away from its data: the superblock of XFS does not say where its log lies, that of ext4 does.
@@ -130,8 +169,13 @@ fn move_journal(defect: Defect, fs: &FsFacts, [device, log]: [&str; 2], place: &
             )
             .risking("dd overwrites the new device; once mounted with that, the old log is stale");
     }
+    let defect = if place == "/" {
+        defect.advise("from another system, as / cannot be unmounted")
+    } else {
+        defect.command("for one inside: unmount it", format!("umount {place}"))
+    };
     defect
-        .command("unmounted: take the journal away", format!("tune2fs -O ^has_journal {device}"))
+        .command("take the journal away", format!("tune2fs -O ^has_journal {device}"))
         .command("and make one inside", format!("tune2fs -j {device}"))
         .risking("between the two commands a crash needs a full check")
 }

@@ -254,6 +254,16 @@ fn barriers_matter_where_a_cache_forgets() {
         bench.mount_of(mount).effective_options = vec![option.into()];
         assert_eq!(bench.one(options::barriers_off).gravity, Gravity::High, "{option}");
     }
+    // F2FS has a mode that leaves the flushes of fsync out only.
+    let (mut flash, _, mount_flash) = on_disk("f2fs");
+    flash.mount_of(mount_flash).super_options = vec!["fsync_mode=posix".into()];
+    assert_eq!(flash.ask(options::barriers_off), []);
+    flash.mount_of(mount_flash).super_options = vec!["fsync_mode=nobarrier".into()];
+    let defect = flash.one(options::barriers_off);
+    assert_eq!((defect.gravity, defect.certainty), (Gravity::High, Certainty::Certain));
+    assert_eq!(defect.evidence[0].value, "fsync_mode=nobarrier");
+    assert_eq!(defect.fix[0].command.as_deref(), Some("mount -o remount,fsync_mode=posix /srv"));
+    assert!(defect.fix[1].text.contains("fsync_mode=nobarrier"), "{:?}", defect.fix);
     // A controller may keep its cache over a power cut.
     let (mut behind, _, mount_behind) = on_disk("ext4");
     behind.mount_of(mount_behind).effective_options = vec!["nobarrier".into()];
@@ -310,6 +320,7 @@ fn an_external_journal_wants_another_spindle() {
         ],
         "its superblock does not say where the log lies"
     );
+    assert!(!format!("{defect:?}").contains("ext4"), "{defect:?}");
     *bench.mount_of(mount).super_options.last_mut().unwrap() = "logdev=/dev/sdb".into();
     assert_eq!(bench.ask(options::journal_same_spindle), []);
     // ext4 names it by its UUID.
@@ -325,8 +336,15 @@ fn an_external_journal_wants_another_spindle() {
     let defect = bench.one(options::journal_same_spindle);
     assert_eq!(defect.gravity, Gravity::Medium);
     let commands: Vec<_> = defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
-    assert_eq!(commands, ["tune2fs -O ^has_journal /dev/sda1", "tune2fs -j /dev/sda1"]);
+    assert_eq!(
+        commands,
+        ["umount /srv", "tune2fs -O ^has_journal /dev/sda1", "tune2fs -j /dev/sda1"]
+    );
     bench.queue_of(0).rotational = Some(false);
+    assert_eq!(bench.ask(options::journal_same_spindle), []);
+    // What a hypervisor's disk says of rotation is not about a drive.
+    bench.queue_of(0).rotational = Some(true);
+    bench.drive_of(0).transport = Some("virtio".into());
     assert_eq!(bench.ask(options::journal_same_spindle), []);
     let _ = other;
 }
@@ -622,6 +640,17 @@ fn loop_devices_that_take_writes_are_told() {
         bench.one(loops::sparse).fix[0].command.as_deref(),
         Some("fallocate -l 1073741824 /srv/image")
     );
+    // What has space and was never written is still read from nowhere.
+    let fix = bench.one(loops::sparse).fix;
+    let once = "dd if=/srv/image of=/srv/image bs=1M conv=notrunc,fsync";
+    assert_eq!(fix[1].command.as_deref(), Some(once), "{fix:?}");
+    let (mut used, _, below) = on_disk("ext4");
+    let inside = used.loop_device("loop0", &[below]);
+    used.mounted("ext4", "/inside", inside);
+    used.node(inside).loop_device.as_mut().unwrap().backing_allocated_bytes = Some(0);
+    let fix = used.one(loops::sparse).fix;
+    assert!(fix[1].command.is_none() && fix[1].text.contains("unmounted"), "{fix:?}");
+    assert!(fix[1].text.ends_with("dd if=FILE of=FILE bs=1M conv=notrunc,fsync"), "{fix:?}");
     // fallocate takes everything that is free before it says that this does not suffice.
     for available in [Some(10 * GIB), None] {
         bench.fs_of(fs).available_bytes = available;
