@@ -68,6 +68,17 @@ fn request_wanted_kib(scene: &Scene<'_>, index: usize, queue: &QueueFacts) -> Op
     Some(queue.max_hw_sectors_kib?.min(chunk_kib.clamp(ALLOWED_BY_ALL_KIB, DEFAULT_KIB)))
 }
 
+/// From this size on a driver means that there is no limit: virtio and others without one tell the largest number of their field.
+const NO_LIMIT_KIB: u64 = i32::MAX as u64 / 2;
+
+/// What the hardware takes at once, in words.
+fn hardware_takes(queue: &QueueFacts) -> String {
+    match queue.max_hw_sectors_kib.unwrap_or(0) {
+        NO_LIMIT_KIB.. => "the hardware has no limit".to_owned(),
+        kib => format!("the hardware takes {kib} KiB"),
+    }
+}
+
 /// Requests that the kernel cuts although the hardware would take them whole.
 pub(super) fn requests_cut(scene: &Scene<'_>) -> Vec<Defect> {
     let found = disk_queues(scene).filter_map(|(index, node, queue)| {
@@ -84,7 +95,7 @@ pub(super) fn requests_cut(scene: &Scene<'_>) -> Vec<Defect> {
             "requests-cut",
             Gravity::Low,
             Some(&node.key()),
-            format!("requests to {} are cut into pieces of {now} KiB; the hardware takes {} KiB", node.name, queue.max_hw_sectors_kib.unwrap_or(0)),
+            format!("requests to {} are cut into pieces of {now} KiB; {}", node.name, hardware_takes(queue)),
         )
         .seen(sysfs(node, "queue/max_sectors_kb"), format!("{now} KiB"))
         .seen(sysfs(node, "queue/max_hw_sectors_kb"), format!("{} KiB", queue.max_hw_sectors_kib.unwrap_or(0)));

@@ -316,6 +316,11 @@ fn sizes_of_requests() {
         [],
         "the drive asked for it"
     );
+    let told = |hardware| of(64, hardware, 0).one(limits::requests_cut).summary;
+    assert!(told(32767).ends_with("; the hardware takes 32767 KiB"), "{}", told(32767));
+    for none in [2_147_483_647, (1 << 30) - 1] {
+        assert!(told(none).ends_with("; the hardware has no limit"), "{}", told(none));
+    }
     let defect = of(64, 32767, 0).one(limits::requests_cut);
     assert_eq!(
         (defect.gravity, defect.fix[0].command.as_deref()),
