@@ -2,9 +2,12 @@
 
 use super::Run;
 use fathom_model::snapshot::Unread;
+use fathom_sys::child::kill_group;
+use fathom_sys::process;
 use std::fs::Metadata;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -84,7 +87,10 @@ impl Run for Tools {
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+            .stderr(Stdio::null())
+            .process_group(0);
+        process::dies_with_parent(&mut command);
+        process::hears_signals(&mut command);
         let child = command.spawn().map_err(|error| format!("could not be started: {error}"))?;
         printed(child, self.timeout)
     }
@@ -107,12 +113,12 @@ fn distrust(path: &Path, facts: &Metadata) -> Option<String> {
         .map(|_| "others than root may change its directory".to_owned())
 }
 
-/// What a child prints until it ends, at the latest when its time is over; then it is killed.
+/// What a child prints until it ends, at the latest when its time is over; then it is killed with its group.
 fn printed(mut child: Child, timeout: Duration) -> Result<String, String> {
     let start = Instant::now();
     let Some(stdout) = child.stdout.take() else { return Err("no output".to_owned()) };
     let (sender, receiver) = mpsc::channel();
-    // Not joined: when a grandchild keeps the pipe open after the kill, this thread ends with it.
+    // Not joined: when a grandchild in a group of its own keeps the pipe open after the kill, this thread ends with it.
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
@@ -133,7 +139,8 @@ fn printed(mut child: Child, timeout: Duration) -> Result<String, String> {
             Err(_) => break,
         }
     }
-    let _ = child.kill();
+    // With all that it has started: most of these tools are scripts around others.
+    kill_group(child.id());
     // A child that the kernel cannot end is left to it: waiting for it could take for ever.
     let _ = child.try_wait();
     text

@@ -320,6 +320,29 @@ fn a_tool_that_hangs_is_ended() {
 }
 
 #[test]
+fn what_a_tool_that_hangs_has_started_is_ended_too() {
+    let _alone = alone();
+    let notes = tempfile::tempdir().expect("a directory");
+    let note = notes.path().join("pid");
+    let directory =
+        script("ssacli", &format!("sleep 60 & echo $! > {}; sleep 60; exit 0", note.display()));
+    let (found, unread) = ask(&tools(&directory, Duration::from_millis(500)));
+    assert!(found.is_empty() && unread[0].why.contains("no answer"), "{unread:?}");
+    let started: u32 =
+        std::fs::read_to_string(&note).expect("its number").trim().parse().expect("a number");
+    let goes_on = || {
+        let stat = std::fs::read_to_string(format!("/proc/{started}/stat")).unwrap_or_default();
+        // Killed, it may wait for whoever has inherited it.
+        stat.contains("(sleep)") && !stat.contains(") Z")
+    };
+    let start = Instant::now();
+    while goes_on() && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!goes_on(), "{started} goes on");
+}
+
+#[test]
 fn a_tool_that_says_nothing_or_nonsense() {
     let _alone = alone();
     let silent = script("arcconf", "exit 3");
