@@ -188,6 +188,10 @@ fn damage(node: &Node, text: &str) -> Defect {
         _ if what.starts_with("GPT") => damaged_gpt(defect, what, &device),
         _ if what.starts_with("LVM") => damaged_lvm(defect, node, what, &device),
         _ if what.starts_with("md") => defect.command("look at it", format!("mdadm --examine {device}")),
+        _ if what.starts_with("f2fs") => defect.command(
+            "check it without changes; the tool takes the second copy where the first is damaged",
+            format!("fsck.f2fs --dry-run {device}"),
+        ),
         _ => defect
             .command("list everything that is recognised on it, without writing", format!("wipefs --no-act {device}"))
             .advise("a filesystem: check it without changes first (e2fsck -n, xfs_repair -n, btrfs check)"),

@@ -527,6 +527,11 @@ fn damage_is_told_with_its_tool() {
         ("LVM metadata area at byte 4096: its header is damaged", area, ""),
         ("md 1.2 superblock: its checksum is wrong", &["mdadm --examine /dev/sda"], ""),
         ("XFS superblock: its checksum is wrong", &["wipefs --no-act /dev/sda"], ""),
+        (
+            "f2fs superblock: its checksum is wrong",
+            &["fsck.f2fs --dry-run /dev/sda"],
+            "takes the second copy",
+        ),
     ] {
         bench.content_of(disk).damaged = vec![text.to_owned()];
         let found = bench.one(tables::damaged);
