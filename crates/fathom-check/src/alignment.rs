@@ -17,6 +17,7 @@ mod tests;
 pub use position::{Fit, Position};
 
 use crate::array::Striping;
+use crate::rules::geometry::{BLOCK_BYTES_MAX, SMALL_BLOCKS_FROM_BYTES};
 use crate::scene::Scene;
 use fathom_base::units::format_size;
 use fathom_model::stack::{FsFacts, NodeKind};
@@ -26,6 +27,9 @@ use maps::{Below, Place};
 const DEPTH_MAX: usize = 32;
 /// Ways from one start to disks that are looked at.
 const ROUTES_MAX: usize = 4096;
+
+/// The question whose answer depends on the size of blocks, not on where they begin.
+const BLOCK: &str = "block of the filesystem";
 
 /// One question to a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +79,23 @@ impl Route {
         let least = if self.is_whole { Fit::Aligned } else { Fit::Unknown };
         let checks = self.steps.iter().flat_map(|step| &step.checks);
         checks.map(|check| check.fit).fold(least, Fit::max)
+    }
+
+    /// What people are told of it. Blocks that are too small are no wrong start: they are found by a rule of their own, from a size on.
+    fn verdict(&self) -> String {
+        let checks = || self.steps.iter().flat_map(|step| &step.checks);
+        let is_small = |check: &&Check| check.unit == BLOCK && check.fit == Fit::Misaligned;
+        let Some(small) = checks().find(is_small) else { return self.fit().word().to_owned() };
+        let least = if self.is_whole { Fit::Aligned } else { Fit::Unknown };
+        let rest = checks().filter(|check| check.unit != BLOCK);
+        format!(
+            "{}, but blocks of {} B are smaller than the drive's of {} B (a finding on ext2-4 and XFS from {} on: \
+             fs-block-below-physical)",
+            rest.map(|check| check.fit).fold(least, Fit::max).word(),
+            small.remainder_bytes,
+            small.modulus_bytes,
+            format_size(SMALL_BLOCKS_FROM_BYTES),
+        )
     }
 
     /// What makes ways alike: everything but the names.
@@ -154,7 +175,9 @@ impl Walk<'_, '_> {
                 checks.push(at.check("smallest preferred I/O", minimum, origin));
             }
             let block = self.fs.and_then(|fs| fs.block_bytes);
-            checks.extend(block.map(|block| multiple("block of the filesystem", block, physical)));
+            // Blocks above 4 KiB are no filesystem's that finds them too small.
+            let wanted = physical.min(BLOCK_BYTES_MAX);
+            checks.extend(block.map(|block| multiple(BLOCK, block, wanted)));
         }
         checks
     }
@@ -287,7 +310,7 @@ pub fn lines(routes: &[Route]) -> Vec<String> {
         if !route.alike.is_empty() {
             lines.push(format!("the same holds for {}", route.alike.join(", ")));
         }
-        lines.push(format!("verdict: {}", route.fit().word()));
+        lines.push(format!("verdict: {}", route.verdict()));
     }
     lines
 }

@@ -11,12 +11,13 @@ mod words;
 
 use crate::known;
 use fathom_base::json;
-use serials::{Known, Serial};
 use words::{
     LONG_HEX, NAMED_BY_PEOPLE, NAMED_IN_LOGS, NAMING, NAMING_IN, NAMING_KEYS, NAMING_OPTIONS,
     NAMING_SETTINGS, NO_DOMAINS, NUMBER_DIGITS, OF_LOGS, OF_UDEV, OPTIONS, ORDINARY, OWN_WORDS,
     OWN_WORDS_IN, PARAMETERS, PLAIN, QUALIFIED, SETTINGS, USUAL_HOSTS, UUID_CHARS, WELL_KNOWN,
 };
+
+use serials::{Known, Serial};
 
 use fathom_base::prng::Prng;
 use fathom_model::snapshot::Snapshot;

@@ -54,6 +54,29 @@ verdict: MISALIGNED";
     assert_eq!(stripe_under(&Scene::new(&bench.snapshot), fs).map(|(index, _)| index), Some(md));
 }
 
+/// The start is right, the blocks are not: the verdict says both, and from which size on a finding tells of it.
+#[test]
+fn small_blocks_are_no_wrong_start() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let part = bench.partition("sda1", MIB, disk);
+    let (fs, mount) = bench.mounted("ext4", "/srv", part);
+    bench.fs_of(fs).block_bytes = Some(1024);
+    let verdict = |bench: &Bench| verdicts(bench, mount).pop().unwrap();
+    assert_eq!(
+        verdict(&bench),
+        "verdict: aligned, but blocks of 1024 B are smaller than the drive's of 4096 B (a finding on ext2-4 and XFS \
+         from 1 GiB on: fs-block-below-physical)"
+    );
+    bench.node(part).partition.as_mut().unwrap().start_bytes = Some(63 * 512);
+    assert!(verdict(&bench).starts_with("verdict: MISALIGNED, but blocks"), "{}", verdict(&bench));
+    // A drive's larger blocks than any filesystem has: no finding, and no verdict either.
+    bench.node(part).partition.as_mut().unwrap().start_bytes = Some(MIB);
+    bench.fs_of(fs).block_bytes = Some(4096);
+    bench.queue_of(disk).physical_block_bytes = Some(16384);
+    assert_eq!(verdict(&bench), "verdict: aligned");
+}
+
 #[test]
 fn files_and_thin_chunks_lie_anywhere() {
     let mut bench = Bench::new();

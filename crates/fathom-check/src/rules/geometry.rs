@@ -12,6 +12,7 @@ mod tests;
 
 use crate::rule;
 use crate::rule::Rule;
+pub(crate) use filesystems::{BLOCK_BYTES_MAX, SMALL_BYTES as SMALL_BLOCKS_FROM_BYTES};
 
 /// The rules of this group.
 #[rustfmt::skip]

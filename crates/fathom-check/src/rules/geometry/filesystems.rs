@@ -11,9 +11,9 @@ use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{FsFacts, Node, NodeKind};
 
 /// Smaller filesystems (for booting) have small blocks on purpose.
-const SMALL_BYTES: u64 = 1 << 30;
+pub(crate) const SMALL_BYTES: u64 = 1 << 30;
 /// The largest block that ext4 and XFS can have on most machines.
-const BLOCK_BYTES_MAX: u64 = 4096;
+pub(crate) const BLOCK_BYTES_MAX: u64 = 4096;
 
 /// A filesystem with what its superblock says, mounted or not.
 pub(super) struct Made<'a> {
