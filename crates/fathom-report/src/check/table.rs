@@ -1,6 +1,7 @@
 //! All block devices as a table, one line each.
 
 use crate::table::{Align, Table};
+use fathom_base::printable::printable;
 use fathom_base::units::{format_count, format_size};
 use fathom_model::snapshot::Machine;
 use fathom_model::stack::{Node, NodeKind, QueueFacts};
@@ -27,13 +28,18 @@ pub fn table_text(machine: &Machine) -> String {
     let above = machine.above();
     for (index, node) in machine.nodes.iter().enumerate() {
         if node.devno.is_some() {
-            let users = above[index].iter().map(|&user| machine.nodes[user].name.clone());
+            let above = above[index].iter().map(|&user| machine.nodes[user].name.clone());
+            let mut users: Vec<String> = above.collect();
+            // What a device carries is no node of its own where only the device was asked for.
+            if users.is_empty() {
+                users.extend(node.mounted_at.iter().map(|place| printable(place)));
+            }
             let disk = || machine.below(node).next().and_then(|disk| disk.queue.as_ref());
             let queue = node
                 .queue
                 .as_ref()
                 .or_else(|| if node.kind == NodeKind::Partition { disk() } else { None });
-            table.row(cells(node, queue, users.collect::<Vec<_>>().join(",")));
+            table.row(cells(node, queue, users.join(",")));
         }
     }
     table.render(0)
@@ -116,5 +122,17 @@ mod tests {
             sda     disk  3.6 TiB  512 B/4 KiB            -    -  mq-deadline        64      -         128 KiB (256)  -      yes    md0
             sdb     disk  3.6 TiB  512 B/4 KiB            -    -  mq-deadline        64      -         128 KiB (256)  -      yes    md0
         "#]].assert_eq(&table_text(&snapshot.machine));
+    }
+
+    /// As in the tree of a device that was named: its filesystem is no node of its own.
+    #[test]
+    fn a_device_that_is_mounted_is_used_by_its_mount() {
+        let (mut snapshot, _) = sample();
+        snapshot.machine.nodes.retain(|node| node.name == "sda");
+        snapshot.machine.tops = vec![0];
+        assert!(table_text(&snapshot.machine).trim_end().ends_with("  -"));
+        snapshot.machine.nodes[0].mounted_at = vec!["/srv".into(), "/mnt/a".into()];
+        let table = table_text(&snapshot.machine);
+        assert!(table.trim_end().ends_with("  /srv,/mnt/a"), "{table}");
     }
 }
