@@ -8,7 +8,7 @@ use crate::session;
 use crate::sink;
 use fathom_base::printable::printable;
 use fathom_base::suggest::nearest;
-use fathom_check::{Proof, Scene, alignment, glossary, rules};
+use fathom_check::{Proof, Rule, Scene, alignment, glossary, rules};
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::snapshot::{SNAPSHOT_FORMAT, Snapshot};
 use fathom_report::check::{
@@ -16,7 +16,7 @@ use fathom_report::check::{
 };
 use fathom_sys::clock;
 use fathom_sys::sysroot::SysRoot;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::thread;
@@ -142,7 +142,9 @@ fn explain(output: Output, id: &str) -> CommandResult {
         Some(rule) => rule.explained(),
         None => match glossary::explain(id) {
             Some(text) => text,
-            None if id == "list" => list(),
+            None if id == "list" => {
+                return finish(output, &list(), &listed(), Exit::Done);
+            }
             None => {
                 let mut names: Vec<&str> = rules::all().map(|rule| rule.id).collect();
                 names.extend(glossary::words());
@@ -173,6 +175,23 @@ fn list() -> String {
     let _ = writeln!(out, "\n{all} rules, as they were tested: {}", words.join("; "));
     let _ = writeln!(out, "words: {}", glossary::words().join(", "));
     out
+}
+
+/// The same for programs.
+fn listed() -> Value {
+    let rule = |rule: &Rule| {
+        json!({
+            "rule": rule.id,
+            "gravity": rule.gravity.word(),
+            "title": rule.title,
+            "tested": rule.proof.words(),
+        })
+    };
+    json!({
+        "explains": "list",
+        "rules": rules::all().map(rule).collect::<Vec<_>>(),
+        "words": glossary::words(),
+    })
 }
 
 /// A snapshot that knows nothing yet.

@@ -541,6 +541,20 @@ fn explains() {
     counted("rules of check provoked on the host", numbers[1]);
     counted("rules of check provoked in guests", numbers[2]);
     counted("rules of check that are simulated", numbers[3]);
+    let told: Value =
+        serde_json::from_str(&sandbox.run(&["--json", "check", "--explain", "list"]).stdout)
+            .unwrap();
+    let rules: Vec<&str> = told["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| rule["rule"].as_str().unwrap())
+        .collect();
+    assert_eq!((rules, told["type"].as_str()), (ids.clone(), Some("result")), "{told}");
+    let first = &told["rules"][0];
+    assert!(["low", "medium", "high"].contains(&first["gravity"].as_str().unwrap()), "{first}");
+    assert!(first["title"].is_string() && first["tested"].is_string(), "{first}");
+    assert!(told["words"].as_array().unwrap().contains(&"stripe".into()), "{told}");
     for id in ids {
         let page = sandbox.run(&["check", "--explain", id]);
         assert!(
