@@ -538,8 +538,12 @@ fn made_anew() {
     verify().is_refusal(2, &["nothing is known"]);
     run_tool("mount", [device, point]).unwrap();
     assert!(kept_in(point).join("data").exists(), "no file is touched");
-    // What cannot be told has its reason, for programs too.
     write(&point.join("another"));
+    damaged_head(&sandbox, point);
+}
+
+/// What cannot be told has its reason, for programs too.
+fn damaged_head(sandbox: &Sandbox, point: &Path) {
     let shelf = sandbox.db().parent().unwrap().join("verify");
     let head = shelf.join(&names(&shelf)[0]).join("head.json");
     let bent = std::fs::read_to_string(&head).unwrap().replacen(':', ";", 1);
