@@ -269,11 +269,13 @@ fn the_last_whole_mark_of_a_torn_log_counts() {
     let mut disk = Disk::new(Habits { races: true, failures: false, clears: false }, &mut prng);
     let mut log = Vec::new();
     let mut ends = vec![(0, BTreeMap::new())];
+    let mut marks: Vec<Mark> = Vec::new();
     for _ in 0..20 {
         (0..15).for_each(|_| disk.step(&mut prng));
         let file = prng.below(u64::from(disk.ledger.region().files)) as u32;
         let mark = disk.ledger.mark(file).unwrap();
         mark.append_to(&mut log);
+        marks.push(mark.clone());
         let mut last: BTreeMap<u32, Mark> = ends[ends.len() - 1].1.clone();
         last.insert(file, mark);
         ends.push((log.len(), last));
@@ -281,6 +283,17 @@ fn the_last_whole_mark_of_a_torn_log_counts() {
     for cut in 0..=log.len() {
         let wanted = ends.iter().rev().find(|(end, _)| *end <= cut).unwrap();
         assert_eq!(Mark::last_of(&log[..cut]), wanted.1, "cut at {cut}");
+    }
+    // A flipped bit anywhere takes the mark that has it, and none behind that.
+    for (damaged, of) in ends.windows(2).enumerate() {
+        let others = marks.iter().enumerate().filter(|(number, _)| *number != damaged);
+        let wanted: BTreeMap<u32, Mark> =
+            others.map(|(_, mark)| (mark.file, mark.clone())).collect();
+        for at in of[0].0..of[1].0 {
+            let mut bent = log.clone();
+            bent[at] ^= 1 << prng.below(8);
+            assert_eq!(Mark::last_of(&bent), wanted, "mark {damaged}, byte {at}");
+        }
     }
 }
 

@@ -229,15 +229,23 @@ impl Mark {
         seal(log, from);
     }
 
-    /// The last whole mark of each file in a log whose end may be torn.
+    /// The last whole mark of each file in a log whose end may be torn. One that is damaged hides none behind it: each says all that was
+    /// durable by then.
     #[must_use]
     pub fn last_of(mut log: &[u8]) -> BTreeMap<u32, Self> {
         let mut last = BTreeMap::new();
-        while let Some((mark, rest)) = Self::first_of(log) {
-            last.insert(mark.file, mark);
-            log = rest;
+        loop {
+            if let Some((mark, rest)) = Self::first_of(log) {
+                last.insert(mark.file, mark);
+                log = rest;
+                continue;
+            }
+            let mut behind = log.windows(MARK_MAGIC.len()).skip(1);
+            match behind.position(|bytes| bytes == MARK_MAGIC) {
+                Some(at) => log = &log[at + 1..],
+                None => return last,
+            }
         }
-        last
     }
 
     fn first_of(log: &[u8]) -> Option<(Self, &[u8])> {
