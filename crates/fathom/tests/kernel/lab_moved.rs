@@ -173,7 +173,7 @@ fn same_device() {
 fn same_workload() {
     let sandbox = Sandbox::new();
     let load = sandbox.scratch.join("load.toml");
-    let text = "[[job]]\nname = 'load'\n".to_owned();
+    let text = "name = 'load'\n[[job]]\nname = 'load'\n".to_owned();
     fs::write(&load, &text).unwrap();
     let is_other = Cell::new(false);
     let exchange = || {
