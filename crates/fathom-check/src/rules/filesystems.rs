@@ -8,6 +8,9 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod trim;
+mod twins;
+#[cfg(test)]
+mod twins_tests;
 
 pub(super) use btrfs::{has_copies, lacks_device};
 
@@ -88,6 +91,7 @@ pub const RULES: &[Rule] = &[
         space::unallocated
     ),
     rule!("free-space-scattered", "free space lies in small pieces", Low, Host, space::scattered),
+    rule!("filesystem-twins", "two devices say the same", High, Host, twins::twins),
     rule!("loop-buffered", "a loop device caches everything twice", Low, Guest, loops::buffered),
     rule!("loop-file-deleted", "the file behind a loop device is gone", High, Host, loops::deleted),
     rule!("loop-sparse", "a loop device lies in a file with holes", Low, Guest, loops::sparse),

@@ -5,7 +5,7 @@ use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::Defect;
 use fathom_model::stack::{DriveFacts, Node, NodeKind};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an attribute of a block device stands.
 pub(super) fn sysfs(node: &Node, attribute: &str) -> String {
@@ -59,6 +59,90 @@ pub(super) fn on_one_drive(scene: &Scene<'_>, nodes: &[usize]) -> Vec<(usize, us
         }
     }
     pairs
+}
+
+/// Devices by what they say that they are; where one thing shows on several layers (a disk and the mirror on it), on the highest.
+pub(super) fn by_identity<K: Ord, T>(
+    scene: &Scene<'_>,
+    named: impl Iterator<Item = (K, usize, T)>,
+) -> BTreeMap<K, Vec<(usize, T)>> {
+    let mut found: BTreeMap<K, Vec<(usize, T)>> = BTreeMap::new();
+    for (name, index, what) in named {
+        let same = found.entry(name).or_default();
+        if same.iter().any(|&(known, _)| scene.everything_above(index).contains(&known)) {
+            continue;
+        }
+        same.retain(|&(known, _)| !scene.everything_above(known).contains(&index));
+        same.push((index, what));
+    }
+    found
+}
+
+/// True when all lie on the same drives, by whichever paths.
+pub(super) fn on_same_drive(scene: &Scene<'_>, indexes: &[usize]) -> bool {
+    let behind = |&index: &usize| -> BTreeSet<String> {
+        let disks = scene.machine().disks_under(index).into_iter();
+        disks.map(|disk| drive_identity(scene.node(disk))).collect()
+    };
+    let drives: BTreeSet<_> = indexes.iter().map(behind).collect();
+    drives.len() == 1 && drives.iter().all(|set| !set.is_empty())
+}
+
+/// Whole disks, or the same place on different ones: of one drive these are paths, two partitions of a disk are not.
+pub(super) fn are_paths(scene: &Scene<'_>, indexes: &[usize]) -> bool {
+    let places: Option<BTreeSet<u64>> = indexes
+        .iter()
+        .map(|&index| {
+            let node = scene.node(index);
+            match node.kind {
+                NodeKind::Disk | NodeKind::NvmeMultipath => Some(0),
+                NodeKind::Partition => node.partition.as_ref()?.start_bytes,
+                _ => None,
+            }
+        })
+        .collect();
+    places.is_some_and(|places| places.len() == 1)
+}
+
+/// Volumes of LVM, as those of guests and their snapshots.
+pub(super) fn are_volumes(scene: &Scene<'_>, indexes: &[usize]) -> bool {
+    indexes.iter().all(|&index| {
+        let uuid = scene.node(index).dm.as_ref().and_then(|dm| dm.uuid.as_deref());
+        uuid.is_some_and(|uuid| uuid.starts_with("LVM-"))
+    })
+}
+
+/// What each of several devices says that it is, and whether it is in use; `first` is the one that the defect is told of.
+pub(super) fn each_seen(
+    scene: &Scene<'_>,
+    defect: Defect,
+    indexes: &[usize],
+    first: usize,
+    (place, identity): (&str, &str),
+) -> Defect {
+    indexes.iter().fold(defect, |defect, &index| {
+        let node = scene.node(index);
+        let use_ = match (scene.in_use(index), scene.knows_mounts()) {
+            (true, _) => "in use",
+            (false, true) => "not in use",
+            (false, false) => "whether it is in use is not known",
+        };
+        let value = format!("{identity}, {use_}");
+        let defect = defect.seen(format!("{place} {}", node.label()), value);
+        if index == first { defect } else { defect.concerning(node.key()) }
+    })
+}
+
+/// Stands in commands for the copy, where nothing tells it from the original.
+pub(super) const UNKNOWN_COPY: &str = "/dev/COPY";
+
+/// The copy among devices that say the same: the only one that nothing uses.
+pub(super) fn copy_of<'a>(scene: &Scene<'a>, indexes: &[usize]) -> &'a str {
+    let mut free = indexes.iter().filter(|&&index| scene.is_free(index));
+    match (free.next(), free.next()) {
+        (Some(&index), None) => scene.node(index).label(),
+        _ => UNKNOWN_COPY,
+    }
 }
 
 /// Where what stands on the node is mounted.

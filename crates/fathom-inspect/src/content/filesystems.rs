@@ -155,6 +155,7 @@ pub fn btrfs(source: &(impl ReadAt + ?Sized)) -> Found<FsSuperblock> {
     Ok(Some(FsSuperblock {
         fs_type: "btrfs".to_owned(),
         uuid: sb.uuid(0x20),
+        device_uuid: sb.uuid(0x10b),
         block_bytes: Some(sector),
         sector_bytes: Some(sector),
         size_bytes: Some(here),

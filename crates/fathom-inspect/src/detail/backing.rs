@@ -58,12 +58,21 @@ struct Sum {
     shift_before: i64,
     end_bytes: u64,
     is_whole: bool,
+    unwritten_bytes: u64,
 }
 
 impl Sum {
     fn new(size: u64, extents_max: u64) -> Self {
-        let (place, extents, shift_before, end_bytes, is_whole) = (None, 0, 0, 0, true);
-        Self { size, place, extents, extents_max, shift_before, end_bytes, is_whole }
+        Self {
+            size,
+            place: None,
+            extents: 0,
+            extents_max,
+            shift_before: 0,
+            end_bytes: 0,
+            is_whole: true,
+            unwritten_bytes: 0,
+        }
     }
 
     /// Adds one, and says whether more are wanted.
@@ -71,15 +80,19 @@ impl Sum {
         self.is_whole &= extent.logical <= self.end_bytes;
         self.end_bytes = extent.logical.saturating_add(extent.length);
         self.extents += 1;
+        if extent.is_unwritten() {
+            // Space may be reserved beyond the end of the file, where no read gets.
+            self.unwritten_bytes += self.end_bytes.min(self.size).saturating_sub(extent.logical);
+        }
         let addresses = (i64::try_from(extent.physical), i64::try_from(extent.logical));
         let (Ok(physical), Ok(logical)) = addresses else { return false };
         if extent.has_position() {
             let shift = physical - logical;
             match &mut self.place {
                 None => {
-                    let (step_bytes, is_whole) = (0, false);
-                    self.place =
-                        Some(BackingPlace { shift_bytes: shift, step_bytes, pieces: 1, is_whole });
+                    let first =
+                        BackingPlace { shift_bytes: shift, pieces: 1, ..BackingPlace::default() };
+                    self.place = Some(first);
                 }
                 Some(place) => {
                     place.pieces += u64::from(shift != self.shift_before);
@@ -98,7 +111,8 @@ impl Sum {
 
     fn finish(self) -> Option<BackingPlace> {
         let is_whole = self.is_whole && self.end_bytes >= self.size;
-        self.place.map(|place| BackingPlace { is_whole, ..place })
+        let unwritten_bytes = self.unwritten_bytes;
+        self.place.map(|place| BackingPlace { is_whole, unwritten_bytes, ..place })
     }
 }
 
@@ -123,8 +137,23 @@ mod tests {
     #[test]
     fn one_piece_has_one_shift() {
         let place = sum(8192, &[(0, 1_048_576, 4096), (4096, 1_052_672, 4096)]).unwrap();
-        let of = BackingPlace { shift_bytes: 1_048_576, step_bytes: 0, pieces: 1, is_whole: true };
+        let of = BackingPlace {
+            shift_bytes: 1_048_576,
+            pieces: 1,
+            is_whole: true,
+            ..BackingPlace::default()
+        };
         assert_eq!(place, of);
+    }
+
+    #[test]
+    fn what_was_never_written_counts_up_to_the_end_of_the_file() {
+        let mut sum = Sum::new(10_000, EXTENTS_MAX);
+        for (logical, flags) in [(0, 0), (4096, 0x800), (8192, 0x800), (12_288, 0x800)] {
+            assert!(sum.add(Extent { logical, physical: 65_536 + logical, length: 4096, flags }));
+        }
+        let place = sum.finish().unwrap();
+        assert_eq!((place.unwritten_bytes, place.is_whole), (4096 + 10_000 - 8192, true));
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct BackingPlace {
     pub pieces: u64,
     /// False when parts have no place yet (holes), or there are more pieces than were looked at.
     pub is_whole: bool,
+    /// Bytes of what was looked at that have a place and were never written: reads get zeros without asking the device.
+    pub unwritten_bytes: u64,
 }
 
 /// Counters of a device since boot.
@@ -166,6 +168,8 @@ pub struct FsSuperblock {
     pub fs_type: String,
     /// UUID.
     pub uuid: Option<String>,
+    /// btrfs: UUID of this device among those of the filesystem.
+    pub device_uuid: Option<String>,
     /// Block size.
     pub block_bytes: Option<u64>,
     /// Sector size (XFS, btrfs).

@@ -33,6 +33,11 @@ pub fn trials() -> Vec<Trial> {
             mounts,
         ),
         kernel_test(
+            "check_tells_loops_whose_space_was_never_written",
+            &[FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4), FsOnLoop(FsKind::Xfs)],
+            reserved,
+        ),
+        kernel_test(
             "check_tells_a_loop_whose_file_is_gone",
             &[FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4)],
             deleted,
@@ -178,6 +183,31 @@ fn mounts() {
     let done = sandbox.json(&["check", p(device.path())], &[0]);
     for rule in ["loop-buffered", "loop-sparse"] {
         assert!(rules(&done).contains(&rule.to_owned()), "{rule}: {:?}", rules(&done));
+    }
+}
+
+/// A file that has all its space is still read from nowhere until it was written, as the advice does.
+fn reserved() {
+    let sandbox = Sandbox::new();
+    for kind in [FsKind::Ext4, FsKind::Xfs] {
+        let fs = mounted(kind, &[], "");
+        let image = fs.mount().backing().unwrap();
+        command::run_tool("fallocate", ["-l", "64M", p(&image)]).unwrap();
+        let device = LoopDevice::over(&image, &LoopOptions::default()).unwrap();
+        let of_device = |done: &Done| {
+            let result = done.result();
+            let all = result["defects"].as_array().unwrap().iter();
+            let is_it =
+                |one: &&Value| one["rule"] == "loop-sparse" && one["node"] == p(device.path());
+            all.filter(is_it).cloned().collect::<Vec<_>>()
+        };
+        let done = sandbox.json(&["check", p(device.path())], &[0]);
+        let [found] = &of_device(&done)[..] else { panic!("{:?}", rules(&done)) };
+        assert!(found["evidence"].to_string().contains("64 MiB of 64 MiB are reserved"), "{found}");
+        let command = found["fix"][0]["command"].as_str().unwrap();
+        command::run_tool("sh", ["-c", command]).unwrap();
+        let done = sandbox.json(&["check", p(device.path())], &[0]);
+        assert!(of_device(&done).is_empty(), "{kind:?}: {:?}", of_device(&done));
     }
 }
 

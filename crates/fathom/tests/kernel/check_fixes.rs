@@ -2,8 +2,10 @@
 
 use crate::cli::{Done, Sandbox, p, run};
 use crate::filesystems::mounted;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountNamespaces, Tool};
-use fathom_testkit::{FsKind, MountedFs, Scratch, Trial, command, kernel_test};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountNamespaces, Tool};
+use fathom_testkit::{
+    FsKind, LoopDevice, LoopOptions, Mount, MountedFs, Scratch, Trial, command, kernel_test,
+};
 use serde_json::Value;
 use std::fs;
 
@@ -34,6 +36,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("check_prints_no_remount_that_mends_nothing", &needs, kept),
         kernel_test("check_gives_an_ext4_a_journal", &[FathomBinary, ext4], a_journal),
         kernel_test("check_saves_what_only_a_loop_device_holds", &[FathomBinary, ext4], saved),
+        kernel_test(
+            "check_tells_twins_apart_by_what_it_advises",
+            &[FathomBinary, LoopDevices, ext4, xfs, btrfs, MountNamespaces, Tool("unshare")],
+            twins,
+        ),
         kernel_test(
             "check_tells_an_xfs_that_has_shut_down",
             &[FathomBinary, xfs, Tool("xfs_io")],
@@ -103,6 +110,49 @@ fn after(sandbox: &Sandbox, fs: &MountedFs, options: &str, line: &str) -> Done {
         command.arg(line).arg(own.get_program()).args(own.get_args());
         command
     })
+}
+
+/// Of two images of one filesystem the one that nothing uses gets a UUID of its own by what is advised.
+fn twins() {
+    for kind in FsKind::ALL {
+        let (sandbox, scratch) = (Sandbox::new(), Scratch::new().unwrap());
+        let (image, copy) = (scratch.join("image"), scratch.join("copy"));
+        fs::File::create(&image).unwrap().set_len(320 << 20).unwrap();
+        kind.make(&image, &[]).unwrap();
+        command::run_tool("cp", ["--sparse=always", p(&image), p(&copy)]).unwrap();
+        let attach = |file| LoopDevice::over(file, &LoopOptions::default()).unwrap();
+        let (original, second) = (attach(&image), attach(&copy));
+        let told = |original: &LoopDevice| {
+            let both = ["check", p(original.path()), p(second.path())];
+            let result = sandbox.json(&both, &[0]).result();
+            let mut defects = result["defects"].as_array().unwrap().iter();
+            defects.find(|defect| defect["rule"] == "filesystem-twins").cloned()
+        };
+        assert_eq!(told(&original).unwrap()["gravity"], "low", "{kind}");
+        let mount = Mount::new(kind.name(), original.path(), "").unwrap();
+        let defect = told(&original).unwrap();
+        assert_eq!(defect["node"], p(original.path()), "{defect}");
+        let steps = defect["fix"].as_array().unwrap().iter();
+        let commands: Vec<&str> = steps.filter_map(|step| step["command"].as_str()).collect();
+        let typed = format!("set -e\n{}", commands.join("\n")).replace("e2fsck -f ", "e2fsck -fp ");
+        let alone = ["--mount", "--propagation", "private", "sh", "-c", typed.as_str()];
+        if kind == FsKind::Btrfs {
+            // Only while the original is away, or the tool may change that.
+            assert_eq!((&defect["gravity"], commands.len()), (&Value::from("high"), 0), "{defect}");
+            drop(mount);
+            drop(original);
+            let tool = format!("btrfstune -f -u {}", p(second.path()));
+            assert!(defect["fix"].to_string().contains(&tool.replace(" -f", "")), "{defect}");
+            command::run_tool("sh", ["-c", &tool]).unwrap();
+            assert_eq!(told(&attach(&image)), None);
+        } else {
+            assert_eq!(defect["gravity"], "medium", "{defect}");
+            assert!(typed.contains(p(second.path())), "{typed}");
+            command::run_tool("unshare", alone).unwrap();
+            assert_eq!(told(&original), None, "{kind} {typed}");
+            drop(mount);
+        }
+    }
 }
 
 /// What is advised gives it one.

@@ -48,12 +48,15 @@ pub(super) fn buffered(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
-/// First writes allocate in the file, and its filesystem may run full under a device that believes to have space.
+/// First writes allocate in the file, and its filesystem may run full under a device that believes to have space; or the space is
+/// there, and was never written.
 pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
     let together = lacking_by_filesystem(scene);
     writable(scene)
         .filter_map(|(index, node, facts)| {
-            let (allocated, size) = conditions::sparse_backing(facts)?;
+            let Some((allocated, size)) = conditions::sparse_backing(facts) else {
+                return reserved(scene, index, (node, facts));
+            };
             let (has, of) = format_sizes(allocated, size);
             let name = word(file(facts));
             let defect = Defect::new(
@@ -70,7 +73,7 @@ pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
             let room = Room::of(scene, index, size - allocated, &together);
             let defect = fill(defect, &room, format!("fallocate -l {size} {name}"));
             Some(
-                write_once(defect, scene, index, &name)
+                write_once(defect, scene, index, &name, "then write it once, each byte as it is")
                     .risking(
                         "where the space does not suffice after all, ext4 takes all that is free \
                         before it refuses, and fallocate -d does not give that back: a copy by cp \
@@ -83,6 +86,36 @@ pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
             )
         })
         .collect()
+}
+
+/// Share of a file from which on it matters that its space was never written.
+const UNWRITTEN_SHARE: f64 = 0.01;
+
+/// The file has all its space, and much of it was never written.
+fn reserved(scene: &Scene<'_>, index: usize, (node, facts): (&Node, &LoopFacts)) -> Option<Defect> {
+    let size = facts.backing_size_bytes?;
+    let unwritten = node.details().backing?.unwritten_bytes;
+    if (unwritten as f64) < size as f64 * UNWRITTEN_SHARE {
+        return None;
+    }
+    let (never, of) = format_sizes(unwritten, size);
+    let name = word(file(facts));
+    let defect = Defect::new(
+        "loop-sparse",
+        Gravity::Low,
+        Some(&node.key()),
+        format!("{} lies in a file whose space was not written yet", node.name),
+    )
+    .seen(format!("extents of {name}"), format!("{never} of {of} are reserved and unwritten"))
+    .because(
+        "reads there get zeros and touch no disk, and the first write to each place changes \
+        the file's map beside the data",
+    );
+    Some(
+        write_once(defect, scene, index, &name, "write it once, each byte as it is")
+            .risking("writing it while something else writes would bring old data back")
+            .verified_by("filefrag -v of the file tells of no unwritten extents"),
+    )
 }
 
 /// What of a filesystem stays free for others when a file is given its space: a share of it, and no more than so much.
@@ -167,8 +200,7 @@ fn fill(defect: Defect, room: &Room, command: String) -> Defect {
 }
 
 /// Space alone is not enough: what was never written is read as zeros from nowhere, and its first write changes the file's map.
-fn write_once(defect: Defect, scene: &Scene<'_>, device: usize, name: &str) -> Defect {
-    let text = "then write it once, each byte as it is";
+fn write_once(defect: Defect, scene: &Scene<'_>, device: usize, name: &str, text: &str) -> Defect {
     let over = |name: &str| format!("dd if={name} of={name} bs=1M conv=notrunc,fsync");
     if scene.is_free(device) {
         return defect.command(text, over(name));

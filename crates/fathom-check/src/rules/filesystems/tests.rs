@@ -4,7 +4,7 @@ use super::{RULES, btrfs, loops, options, space, state, trim};
 use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Defect, Gravity, Step};
 use fathom_model::snapshot::{MOUNTS_FILE, Unread};
-use fathom_model::stack::detail::{DriveIdentity, FsSuperblock};
+use fathom_model::stack::detail::{BackingPlace, DriveIdentity, FsSuperblock};
 use fathom_model::stack::{Node, NodeKind};
 use fathom_model::system::{FstabEntry, StorageHost, Timer};
 
@@ -626,6 +626,22 @@ fn sparse_files_of_one_filesystem_are_given_space_together_or_not_at_all() {
     bench.fs_of(fs).total_bytes = Some(TB);
     bench.fs_of(fs).available_bytes = Some(50 * GIB);
     assert!(fixes(&bench).iter().all(|step| step.command.is_some()));
+}
+
+#[test]
+fn loop_files_that_were_never_written_are_told() {
+    let (mut bench, _, mount) = on_disk("ext4");
+    let device = bench.loop_device("loop0", &[mount]);
+    for (unwritten_bytes, found) in [(GIB / 100, 0), (GIB / 100 + 1, 1), (GIB, 1)] {
+        let place = BackingPlace { unwritten_bytes, ..BackingPlace::default() };
+        bench.detail_of(device).backing = Some(place);
+        assert_eq!(bench.ask(loops::sparse).len(), found, "{unwritten_bytes}");
+    }
+    let reserved = bench.one(loops::sparse);
+    assert!(reserved.summary.contains("not written yet"), "{reserved:?}");
+    let [once] = &reserved.fix[..] else { panic!("it has its space: {reserved:?}") };
+    let command = "dd if=/srv/image of=/srv/image bs=1M conv=notrunc,fsync";
+    assert_eq!(once.command.as_deref(), Some(command));
 }
 
 #[test]

@@ -130,6 +130,7 @@ fn files_of_loop_devices_are_looked_through() {
         step_bytes,
         pieces: 1 + u64::from(step_bytes > 0),
         is_whole: true,
+        unwritten_bytes: 0,
     };
     bench.detail_of(image).backing = Some(place(1 << 20, 4096));
     assert_eq!(bench.one(starts::misaligned).node.as_deref(), Some("/dev/loop0p1"));

@@ -1,14 +1,17 @@
 //! Physical volumes: their sizes, their groups, and those that are there twice.
 
 use super::arrays;
-use crate::rules::shared::{drive_identity, list, shows_all};
+use crate::rules::shared::{
+    UNKNOWN_COPY, are_paths, are_volumes, by_identity, copy_of, each_seen, list, on_same_drive,
+    shows_all,
+};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::snapshot::Unread;
+use fathom_model::stack::Node;
 use fathom_model::stack::detail::LvmHeader;
-use fathom_model::stack::{Node, NodeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Growth below this is not worth a word: what rounding and partitioning leave.
@@ -23,19 +26,12 @@ fn headers<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (usize, &'a LvmHeader)
     })
 }
 
-/// Volumes by their UUID; where one shows on several layers (a disk and the mirror on it), on the highest.
+/// Volumes by their UUID.
 fn volumes<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, Vec<(usize, &'a LvmHeader)>> {
-    let mut found: BTreeMap<&str, Vec<(usize, &LvmHeader)>> = BTreeMap::new();
-    for (index, header) in headers(scene) {
-        let Some(uuid) = header.uuid.as_deref() else { continue };
-        let same = found.entry(uuid).or_default();
-        if same.iter().any(|&(known, _)| scene.everything_above(index).contains(&known)) {
-            continue;
-        }
-        same.retain(|&(known, _)| !scene.everything_above(known).contains(&index));
-        same.push((index, header));
-    }
-    found
+    let headers = headers(scene);
+    let named =
+        headers.filter_map(|(index, header)| Some((header.uuid.as_deref()?, index, header)));
+    by_identity(scene, named)
 }
 
 /// A device that has become larger or smaller than when LVM last looked.
@@ -216,44 +212,16 @@ pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
-/// Whole disks, or the same place on different ones: of one drive these are paths, two partitions of a disk are not.
-fn are_paths(scene: &Scene<'_>, indexes: &[usize]) -> bool {
-    let places: Option<BTreeSet<u64>> = indexes
-        .iter()
-        .map(|&index| {
-            let node = scene.node(index);
-            match node.kind {
-                NodeKind::Disk | NodeKind::NvmeMultipath => Some(0),
-                NodeKind::Partition => node.partition.as_ref()?.start_bytes,
-                _ => None,
-            }
-        })
-        .collect();
-    places.is_some_and(|places| places.len() == 1)
-}
-
-/// Volumes of LVM, as those of guests and their snapshots: LVM does not look into its own (`devices/scan_lvs`).
-fn are_volumes(scene: &Scene<'_>, indexes: &[usize]) -> bool {
-    indexes.iter().all(|&index| {
-        let uuid = scene.node(index).dm.as_ref().and_then(|dm| dm.uuid.as_deref());
-        uuid.is_some_and(|uuid| uuid.starts_with("LVM-"))
-    })
-}
-
 /// Devices that carry the same label of LVM, none of which stands on the other.
 pub(super) fn duplicates(scene: &Scene<'_>) -> Vec<Defect> {
     let twice = volumes(scene).into_iter().filter(|(_, same)| same.len() > 1);
     twice
         .filter_map(|(uuid, same)| {
             let indexes: Vec<usize> = same.iter().map(|&(index, _)| index).collect();
-            // Paths to one drive are another rule's matter.
-            let behind = |index| -> BTreeSet<String> {
-                let disks = scene.machine().disks_under(index).into_iter();
-                disks.map(|disk| drive_identity(scene.node(disk))).collect()
-            };
-            let drives: BTreeSet<_> = indexes.iter().map(|&index| behind(index)).collect();
-            let is_one = drives.len() == 1 && drives.iter().all(|set| !set.is_empty());
-            if is_one && (are_paths(scene, &indexes) || are_volumes(scene, &indexes)) {
+            // Paths to one drive are another rule's matter, and LVM does not look into its own volumes (`devices/scan_lvs`).
+            if on_same_drive(scene, &indexes)
+                && (are_paths(scene, &indexes) || are_volumes(scene, &indexes))
+            {
                 return None;
             }
             let used: Vec<usize> =
@@ -261,30 +229,14 @@ pub(super) fn duplicates(scene: &Scene<'_>) -> Vec<Defect> {
             let names = list(indexes.iter().map(|&index| scene.node(index).label()));
             let gravity = if used.is_empty() { Gravity::Medium } else { Gravity::High };
             let first = used.first().or(indexes.first())?;
-            let mut defect = Defect::new(
+            let defect = Defect::new(
                 "lvm-duplicate-pv",
                 gravity,
                 Some(&scene.node(*first).key()),
                 format!("{names} all say that they are the physical volume {uuid}"),
             );
-            for &index in &indexes {
-                let node = scene.node(index);
-                let use_ = match (scene.in_use(index), scene.knows_mounts()) {
-                    (true, _) => "in use",
-                    (false, true) => "not in use",
-                    (false, false) => "whether it is in use is not known",
-                };
-                defect = defect
-                    .seen(format!("label of LVM on {}", node.label()), format!("{uuid}, {use_}"));
-                if index != *first {
-                    defect = defect.concerning(node.key());
-                }
-            }
-            let mut free = indexes.iter().filter(|&&index| scene.is_free(index));
-            let copy = match (free.next(), free.next()) {
-                (Some(&index), None) if !used.is_empty() => scene.node(index).label(),
-                _ => "/dev/COPY",
-            };
+            let defect = each_seen(scene, defect, &indexes, *first, ("label of LVM on", uuid));
+            let copy = if used.is_empty() { UNKNOWN_COPY } else { copy_of(scene, &indexes) };
             Some(
                 defect
                     .because(

@@ -1,0 +1,106 @@
+//! Filesystems that are there twice.
+
+use super::{RULES, twins::twins};
+use crate::fixtures::{Bench, MIB, assert_complete};
+use fathom_model::defect::Gravity;
+use fathom_model::stack::detail::{FsSuperblock, MdSuperblock};
+use fathom_model::system::FstabEntry;
+
+fn superblock(fs_type: &str, device_uuid: Option<&str>) -> Option<FsSuperblock> {
+    Some(FsSuperblock {
+        fs_type: fs_type.into(),
+        uuid: Some("11-22".into()),
+        device_uuid: device_uuid.map(str::to_owned),
+        ..FsSuperblock::default()
+    })
+}
+
+/// Two disks with the same filesystem.
+fn two(fs_type: &str) -> (Bench, [usize; 2]) {
+    let mut bench = Bench::new();
+    let disks = ["sda", "sdb"].map(|name| bench.disk(name));
+    for disk in disks {
+        let device_uuid = (fs_type == "btrfs").then_some("33-44");
+        bench.content_of(disk).filesystem = superblock(fs_type, device_uuid);
+    }
+    (bench, disks)
+}
+
+#[test]
+fn the_graver_the_likelier_it_is_that_the_wrong_one_is_taken() {
+    for (fs_type, used) in
+        [("ext4", Gravity::Medium), ("xfs", Gravity::Medium), ("btrfs", Gravity::High)]
+    {
+        let (mut bench, disks) = two(fs_type);
+        let unused = bench.one(twins);
+        assert_eq!(unused.gravity, Gravity::Low, "{fs_type}");
+        assert!(format!("{:?}", unused.fix).contains("/dev/COPY"), "either: {unused:?}");
+        bench.mounted(fs_type, "/srv", disks[0]);
+        let defect = bench.one(twins);
+        assert_complete(&defect);
+        assert_eq!((defect.gravity, defect.node.as_deref()), (used, Some("/dev/sda")), "{fs_type}");
+        assert!(defect.evidence[0].value.ends_with(", in use"), "{defect:?}");
+        assert!(format!("{:?}", defect.fix).contains("/dev/sdb"), "{defect:?}");
+        bench.snapshot.system.configuration.fstab.push(FstabEntry {
+            source: "UUID=\"11-22\"".into(),
+            mount_point: "/srv".into(),
+            ..FstabEntry::default()
+        });
+        assert_eq!(bench.one(twins).gravity, Gravity::High, "{fs_type}");
+        bench.knows_mounts(false);
+        let defect = bench.one(twins);
+        assert!(defect.evidence[1].value.ends_with("is not known"), "{defect:?}");
+    }
+}
+
+#[test]
+fn devices_of_one_filesystem_members_and_paths_are_no_twins() {
+    let (mut bench, disks) = two("btrfs");
+    bench.content_of(disks[1]).filesystem = superblock("btrfs", None);
+    assert_eq!(bench.ask(twins), [], "it is not known which device it is");
+    for (disk, uuid) in disks.into_iter().zip(["a", "b"]) {
+        bench.content_of(disk).filesystem = superblock("btrfs", Some(uuid));
+    }
+    assert_eq!(bench.ask(twins), []);
+    bench.content_of(disks[1]).filesystem = superblock("btrfs", Some("a"));
+    assert_eq!(bench.ask(twins).len(), 1);
+    // Halves of a mirror show what is on it, running or not.
+    let (mut bench, disks) = two("ext4");
+    let md = bench.md("md0", "raid1", &disks);
+    bench.content_of(md).filesystem = superblock("ext4", None);
+    assert_eq!(bench.ids(RULES), [""; 0]);
+    let (mut bench, disks) = two("ext4");
+    for disk in disks {
+        bench.content_of(disk).md =
+            Some(MdSuperblock { version: "1.0".into(), ..MdSuperblock::default() });
+    }
+    assert_eq!(bench.ask(twins), []);
+    // One drive over two paths, and two partitions of it.
+    let (mut bench, disks) = two("ext4");
+    bench.drive_of(disks[1]).wwn = bench.drive_of(disks[0]).wwn.clone();
+    assert_eq!(bench.ask(twins), []);
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    for (name, start) in [("sda1", MIB), ("sda2", 2 * MIB)] {
+        let part = bench.partition(name, start, disk);
+        bench.content_of(part).filesystem = superblock("ext4", None);
+    }
+    assert_eq!(bench.ask(twins).len(), 1);
+}
+
+/// A snapshot of a volume has its origin's UUID for good reason.
+#[test]
+fn snapshots_are_only_told() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let table = ["0 8 linear 8:0 2048".to_owned()];
+    let volumes = ["data", "snap"].map(|name| {
+        let uuid = format!("LVM-{name}");
+        bench.dm(&format!("dm-{name}"), &format!("vg-{name}"), &uuid, &table, &[disk])
+    });
+    for volume in volumes {
+        bench.content_of(volume).filesystem = superblock("xfs", None);
+    }
+    bench.mounted("xfs", "/srv", volumes[0]);
+    assert_eq!(bench.one(twins).gravity, Gravity::Low);
+}
