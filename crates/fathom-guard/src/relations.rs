@@ -73,7 +73,8 @@ pub(crate) fn touching_and_above(root: &SysRoot, device: &BlockDir) -> Devices {
 /// none for memory and networks.
 #[must_use]
 pub fn devices_of_mount(root: &SysRoot, mount: &Mount) -> Vec<DevNo> {
-    devices_of(root, mount, &btrfs_members(root))
+    let btrfs = if mount.fs_type == "btrfs" { btrfs_members(root) } else { Vec::new() };
+    devices_of(root, mount, &btrfs)
 }
 
 /// The same where several mounts are looked at, with what [`btrfs_members`] told once.

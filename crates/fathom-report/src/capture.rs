@@ -275,9 +275,10 @@ fn places(capture: &CaptureRecord) -> String {
         format_share(places.follow_any as f64 / all),
         format_share(places.follow_last as f64 / all),
     );
-    if let (Some(half), Some(most)) =
-        (places.seek_bytes.quantile(0.5), places.seek_bytes.quantile(0.95))
-    {
+    // What goes on or stays near has a distance, too: seeks are the longest of all.
+    let share = places.seeks as f64 / places.seek_bytes.count().max(1) as f64;
+    let of_seeks = |p: f64| places.seek_bytes.quantile(1.0 - (1.0 - p) * share);
+    if let (true, Some(half), Some(most)) = (places.seeks > 0, of_seeks(0.5), of_seeks(0.95)) {
         let rate = places.seeks as f64 / seconds(capture);
         let _ = write!(
             text,
@@ -593,6 +594,23 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+
+    /// Nine of ten go on where the last ended: the median of all distances is 0, that of the seeks is not.
+    #[test]
+    fn seeks_have_a_median_of_their_own() {
+        let mut places = CapturePlaces { seeks: 10, count: 100, ..CapturePlaces::default() };
+        places.seek_bytes.record_n(0, 90);
+        places.seek_bytes.record_n(1 << 20, 6);
+        places.seek_bytes.record_n(1 << 30, 4);
+        let mut capture = CaptureRecord { places, window_ns: 1_000_000_000, ..Default::default() };
+        let text = super::places(&capture);
+        assert!(
+            text.contains("10 seeks a second, over 1.0 MiB at the median, 1 GiB at 95 %"),
+            "{text}"
+        );
+        capture.places.seeks = 0;
+        assert!(!super::places(&capture).contains("seeks"), "none");
     }
 
     #[test]

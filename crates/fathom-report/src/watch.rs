@@ -54,8 +54,8 @@ const COLUMNS: &[Column] = &[
 /// `svctm` is shown only when asked for, and with what it is: it misleads.
 const ONLY_ON_REQUEST: u8 = 7;
 const SVCTM: [&str; 2] = [
-    "svctm: busy time over requests, as old iostat had it;",
-    "no service time where several are served at once",
+    "svctm: busy time over requests, as old iostat had it",
+    "it is no service time where several are served at once",
 ];
 
 /// How samples are shown: chosen once, so that columns stay where they are.
@@ -419,7 +419,7 @@ mod tests {
                   sdb             300.0   2400.0     30.0     8.00        0        0        -        -     9.00    100.0        3     3.33
                     <- slow: r_await 30 ms, its companions 4.1 ms
                     interrupts: nvme0q1 700
-                svctm: busy time over requests, as old iostat had it;   no service time where several are served at once
+                svctm: busy time over requests, as old iostat had it   it is no service time where several are served at once
                 came: sdd
                 1 device did nothing
 

@@ -88,6 +88,7 @@ impl Capability {
 /// Debian's package for each program that tests use, where it is not the program's name.
 const PACKAGES: &[(&str, &str)] = &[
     ("blkid", "util-linux"),
+    ("blkparse", "blktrace"),
     ("btrfs", "btrfs-progs"),
     ("busybox", "busybox-static"),
     ("chrt", "util-linux"),

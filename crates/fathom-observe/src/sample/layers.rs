@@ -76,6 +76,16 @@ pub fn refresh_threads(root: &SysRoot, layers: &mut [Layer]) {
     }
 }
 
+/// True when an array has other members than before: the kernel tells nobody of those that are added or taken away.
+#[must_use]
+pub fn has_other_members(root: &SysRoot, layers: &[Layer]) -> bool {
+    let mut arrays = layers.iter().filter(|layer| layer.is_array);
+    arrays.any(|layer| {
+        let device = BlockDir::by_name(root, &layer.name);
+        device.is_some_and(|device| device.names("slaves") != layer.below)
+    })
+}
+
 /// Disks and arrays of some size whose requests the kernel was told not to count. The device mapper and memory count all the same.
 #[must_use]
 pub fn uncounted(root: &SysRoot) -> Vec<String> {
@@ -190,7 +200,10 @@ impl Machine<'_> {
 /// What a device is, in few words.
 fn title(device: &BlockDir, file: Option<&str>, level: Option<&str>, members: usize) -> String {
     if let Some(level) = level {
-        return format!("{level} of {members}");
+        // As many as it is made for, missing ones too; while it is reshaped, `4 (3)`.
+        let made_for = device.text("md/raid_disks");
+        let made_for = made_for.and_then(|text| text.split(' ').next()?.parse().ok());
+        return format!("{level} of {}", made_for.filter(|of| *of > 0).unwrap_or(members));
     }
     if let Some(file) = file {
         let path = Path::new(file.trim_end_matches(" (deleted)"));
@@ -285,6 +298,12 @@ mod tests {
             (3, "sdb", "WD RED"),
         ];
         assert_eq!(told, expected);
+        for (made_for, title) in
+            [("3\n", "raid1 of 3"), ("4 (3)\n", "raid1 of 4"), ("\n", "raid1 of 2")]
+        {
+            tree.put("sys/devices/virtual/block/md0/md/raid_disks", made_for);
+            assert_eq!(below(&root, &tops(&root), &[])[1].title, title);
+        }
         assert_eq!(layers[1].threads, [77]);
         assert_eq!(layers[2].disk_number, Some(9));
         assert_eq!(below(&root, &["gone".to_owned()], &[]), []);

@@ -174,7 +174,8 @@ impl Watcher {
         let has_emptied = self.layers.iter().any(|layer| layer.is_empty);
         let is_known = names == self.names && !self.layers.is_empty() && !has_emptied;
         let may_wait = || age_ns < LAYERS_EVERY_NS && !self.has_replaced();
-        if is_known && (events == self.events || may_wait()) {
+        let is_same = || !layers::has_other_members(&self.root, &self.layers);
+        if is_known && (events == self.events || may_wait()) && is_same() {
             let has_arrays = self.layers.iter().any(|layer| layer.is_array);
             if has_arrays && now_ns.saturating_sub(self.threads_read_ns) >= THREADS_EVERY_NS {
                 layers::refresh_threads(&self.root, &mut self.layers);
@@ -423,6 +424,28 @@ mod tests {
         tree.put("proc/diskstats", line("8 0", "sda", 170));
         let sample = watcher.look(moment(4500), None);
         assert_eq!((sample.came.len(), sample.devices[0].counts.reads.requests), (0, 20));
+    }
+
+    /// The kernel tells nobody when an array gets another member.
+    #[test]
+    fn members_join_without_a_word() {
+        let tree = Tree::new();
+        disk(&tree, "sda", "8:0", "1");
+        disk(&tree, "sdb", "8:16", "2");
+        tree.device("v/block/md0", "9:0", &[("md/level", "raid1"), ("slaves/sda/x", "")]);
+        tree.put("sys/kernel/uevent_seqnum", "100");
+        let lines = line("8 0", "sda", 1) + &line("8 16", "sdb", 1) + &line("9 0", "md0", 1);
+        tree.put("proc/diskstats", lines);
+        let choice = Choice::Named(vec!["md0".to_owned()]);
+        let mut watcher = Watcher::new(&tree.root(), choice, moment(1000), None);
+        let mut names = |ms| {
+            let sample = watcher.look(moment(ms), None);
+            sample.devices.iter().map(|d| d.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(1500), ["md0", "sda"]);
+        tree.put("sys/devices/v/block/md0/slaves/sdb/x", "");
+        names(2000);
+        assert_eq!(names(2500), ["md0", "sda", "sdb"]);
     }
 
     /// The kernel tells of something every second: what stands on what is found out all the same, a little later.

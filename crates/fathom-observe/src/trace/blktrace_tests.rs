@@ -1,11 +1,8 @@
-//! Files built by blktrace's documented structure, against blkparse where it is installed: what it prints of them must be read as
-//! the same events. (Where blktrace itself may run, its files have the same structure; it may not on a locked-down kernel.)
+//! Files built by blktrace's documented structure. (Where blktrace itself may run, its files have the same structure; it may not on a
+//! locked-down kernel.) That blkparse reads the same is a test of the kernel's tier.
 
 use super::*;
-use crate::trace::blkparse::Text;
 use crate::trace::open::Source;
-use std::path::Path;
-use std::process::Command;
 
 /// (time, sector, bytes, action, category, process, processor, data)
 type Row = (u64, u64, u32, u32, u32, u32, u32, Vec<u8>);
@@ -208,47 +205,6 @@ fn what_is_missing_is_counted() {
     assert_eq!(read().without_file, [0; 0]);
     write(0, &[&first[..112], &first[160..]].concat());
     assert_eq!(read().lost, 1);
-}
-
-/// blkparse as the referee of both readers.
-#[test]
-fn blkparse_reads_the_same() {
-    let place = tempfile::tempdir().expect("a directory");
-    for (number, bytes) in files(true).iter().enumerate() {
-        std::fs::write(place.path().join(format!("x.blktrace.{number}")), bytes).expect("written");
-    }
-    let Some(printed) = blkparse(place.path()) else { return };
-    let mut text = Text::new(printed.as_bytes());
-    let of_text: Vec<Event> = text.by_ref().map(|event| event.expect("an event")).collect();
-    let (of_files, names) = read(&files(true));
-    assert_eq!(of_text.len(), of_files.len(), "{printed}");
-    for (a, b) in of_text.iter().zip(&of_files) {
-        // It counts time from the first event on.
-        let known = |e: &Event, names: &Names, first_ns: u64| {
-            let name = if e.action == Action::Complete {
-                String::new()
-            } else {
-                names.get(e.name).to_owned()
-            };
-            (
-                e.time_ns - first_ns,
-                e.action,
-                e.class,
-                e.flags,
-                e.sector,
-                e.sectors,
-                e.process,
-                e.cpu,
-                name,
-            )
-        };
-        assert_eq!(known(a, text.names(), 0), known(b, &names, 1_000), "{printed}");
-    }
-}
-
-fn blkparse(place: &Path) -> Option<String> {
-    let done = Command::new("blkparse").args(["-i", "x"]).current_dir(place).output().ok()?;
-    Some(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
 /// The first device is that of the first event, unless another one is asked for.

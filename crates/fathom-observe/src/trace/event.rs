@@ -195,10 +195,12 @@ pub fn parse_rwbs(letters: &[u8]) -> (Class, Flags) {
     (class, flags)
 }
 
-/// The class and flags of so many sectors as they count: a write without data that flushes is a flush.
+/// The class and flags of so many sectors as they count: what has no data and flushes is a flush. It is asked for as a write (`FWS`),
+/// and goes on, in the words of blkparse, as nothing (`FN`).
 pub(super) fn read_letters(letters: &[u8], sectors: u32) -> (Class, Flags) {
     let (class, flags) = parse_rwbs(letters);
-    if class == Class::Write && sectors == 0 && flags.has(Flags::PREFLUSH) {
+    let has_data = sectors > 0 || !matches!(class, Class::Write | Class::Other);
+    if flags.has(Flags::PREFLUSH) && !has_data {
         return (Class::Flush, flags);
     }
     (class, flags)
@@ -376,6 +378,9 @@ mod tests {
         }
         let flush = Event::new(Action::Queue, 1).with_letters(b"FWS");
         assert_eq!(flush.class, Class::Flush);
+        let issued = Event::new(Action::Issue, 1).with_letters(b"FN");
+        assert_eq!((issued.class, issued.flags), (Class::Flush, Flags::PREFLUSH));
+        assert_eq!(Event::new(Action::Issue, 1).with_letters(b"N").class, Class::Other);
         let write = Event { sectors: 8, ..Event::new(Action::Queue, 1) }.with_letters(b"FWS");
         assert_eq!(write.class, Class::Write);
     }

@@ -385,8 +385,14 @@ fn bound(
         ];
         ("parallel", "many requests at once", advice)
     } else {
-        let advice =
-            vec!["More threads bring something, less than in proportion.".to_owned(), saturate];
+        let text = match heads {
+            Some(_) => "More threads bring something, less than in proportion.".to_owned(),
+            // What serves many at once serves more of them as fast, until it is full.
+            None => format!(
+                "More threads may bring up to in proportion, until {name} is full, which does not show here. Where that is:"
+            ),
+        };
+        let advice = vec![text, saturate];
         ("partly-parallel", "between latency-bound and device-bound", advice)
     }
 }

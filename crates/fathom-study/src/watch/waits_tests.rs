@@ -283,6 +283,11 @@ fn a_device_is_full_only_where_each_head_has_a_few_requests() {
     let eight = [array(&[true; 8])];
     check_on(&with(40), &eight, &["device-bound"]);
     check_on(&with(20), &eight, &["partly-parallel"]);
+    // Heads are shared by those who wait for them; what serves many at once has them go on beside each other.
+    let text_of = |storage: &[Stack]| format!("{:?}", found(&with(3), storage, &[])[0].advice);
+    assert!(text_of(&eight).contains("less than in proportion"), "{}", text_of(&eight));
+    let flash = text_of(&[array(&[false; 2])]);
+    assert!(flash.contains("up to in proportion, until md0 is full"), "{flash}");
     check_on(&with(5), &[array(&[true])], &["device-bound"]);
     check_on(&with(40), &[array(&[false; 2])], &["parallel"]);
     check_on(&with(40), &[array(&[true, false])], &["parallel"]);

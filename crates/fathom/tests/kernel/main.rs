@@ -6,6 +6,7 @@ mod attach;
 mod bad_input;
 mod browser;
 mod capture;
+mod capture_blktrace;
 mod capture_events;
 mod capture_instance;
 mod check;
@@ -141,6 +142,7 @@ fn experiments() -> Vec<Trial> {
 /// stored results, screens and pages.
 fn others() -> Vec<Trial> {
     let mut trials = capture::trials();
+    trials.extend(capture_blktrace::trials());
     trials.extend(capture_events::trials());
     trials.extend(capture_instance::trials());
     trials.extend(replay::trials());

@@ -599,14 +599,17 @@ fn random_traces_against_brute_force() {
         starts.sort_unstable();
         let gaps: u64 = starts.windows(2).map(|w| w[1] - w[0]).sum();
         assert_eq!(record.arrivals.gap_ns.sum(), u128::from(gaps));
-        check_dispersion(&record, &starts, first_ns);
+        check_dispersion(&record, &starts);
     }
 }
 
-fn check_dispersion(record: &CaptureRecord, starts: &[u64], first_ns: u64) {
+/// Of the whole windows between the first arrival, which begins them, and the last.
+fn check_dispersion(record: &CaptureRecord, starts: &[u64]) {
+    let (first_ns, last_ns) = (starts[0], starts[starts.len() - 1]);
     for (length_ns, index, windows) in &record.arrivals.dispersion {
+        assert_eq!(*windows, (last_ns - first_ns) / length_ns);
         let mut counts = vec![0f64; *windows as usize];
-        for start in starts {
+        for start in &starts[1..] {
             if let Some(count) = counts.get_mut(((start - first_ns) / length_ns) as usize) {
                 *count += 1.0;
             }
@@ -620,6 +623,28 @@ fn check_dispersion(record: &CaptureRecord, starts: &[u64], first_ns: u64) {
             variance / mean
         );
     }
+}
+
+/// How long nothing was asked before the load and behind it does not make it come in bursts.
+#[test]
+fn idle_ends_are_no_bursts() {
+    let mut prng = Prng::new(5, 1);
+    let mut arrivals_ns: Vec<u64> = (0..2000).map(|_| prng.below(4_000_000_000)).collect();
+    arrivals_ns.sort_unstable();
+    let of = |before_ns: u64, behind_ns: u64| {
+        let moved = arrivals_ns.iter().map(|ns| before_ns + ns);
+        let mut events: Vec<Event> =
+            moved.map(|ns| at(Action::Queue, ns, Class::Read, ns / 512 * 8, 8)).collect();
+        // Something else happens long before and long after.
+        events.insert(0, at(Action::Complete, 0, Class::Read, 1 << 40, 8));
+        let last_ns = before_ns + 4_000_000_000 + behind_ns;
+        events.push(at(Action::Complete, last_ns, Class::Read, 1 << 40, 8));
+        study(&events, 0).arrivals.dispersion
+    };
+    let close = of(1, 1);
+    assert_eq!(of(60_000_000_000, 90_000_000_000), close);
+    let (_, index, windows) = close[0];
+    assert!((0.7..1.4).contains(&index) && windows > 300, "by chance: {index} of {windows}");
 }
 
 #[test]

@@ -27,6 +27,7 @@ const WINDOWS_NS: [u64; 3] = [10_000_000, 100_000_000, 1_000_000_000];
 #[derive(Debug, Default)]
 pub(super) struct Times {
     begin_ns: u64,
+    first_arrival_ns: Option<u64>,
     last_arrival_ns: Option<u64>,
     gap: Histogram,
     windows: [Window; 3],
@@ -93,9 +94,15 @@ impl Times {
             self.gap.record(event.time_ns - last_ns);
         }
         self.last_arrival_ns = Some(event.time_ns);
-        for (window, length_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
-            window.at((event.time_ns - self.begin_ns) / length_ns);
-            window.count += 1;
+        // From the first request to the last: how long nothing was asked before and behind them is the choice of who captures.
+        match self.first_arrival_ns {
+            None => self.first_arrival_ns = Some(event.time_ns),
+            Some(first_ns) => {
+                for (window, length_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
+                    window.at((event.time_ns - first_ns) / length_ns);
+                    window.count += 1;
+                }
+            }
         }
         let bytes = u64::from(event.sectors) * SECTOR_BYTES;
         let record = &mut self.interval(event.time_ns).record;
@@ -267,9 +274,6 @@ impl Times {
             self.let_go();
         }
         self.close(end_ns.max(self.before_held.0));
-        for (window, length_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
-            window.at(end_ns.saturating_sub(self.begin_ns) / length_ns);
-        }
         let of = |(window, length_ns): (&Window, u64)| {
             Some((length_ns, window.dispersion()?, window.windows))
         };
