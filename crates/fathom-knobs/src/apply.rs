@@ -4,7 +4,7 @@ use crate::error::KnobError;
 use crate::knob::{Group, Knob, Rounding};
 use crate::legal::{check_access, matches};
 use crate::names;
-use crate::own;
+use crate::own::{self, Wait};
 use crate::resolve::Setting;
 use crate::settle::{self, Nature};
 use crate::site::Site;
@@ -40,7 +40,7 @@ pub struct Applied {
 
 /// Notes in the journal everything that the writes can change, writes what differs, in the order that the kernel's couplings
 /// demand, reads back, compares, and notes what it left. The read-ahead, which every write to a limit raises, is put back when it is not
-/// among the settings. `note` is told which of the user's own commands is waited for.
+/// among the settings. Commands of the user's own are waited for as `wait` says.
 ///
 /// # Errors
 /// [`KnobError`]; what was written until then is in the journal and is taken back with [`crate::undo`].
@@ -49,7 +49,7 @@ pub fn apply(
     log: &mut ChangeLog,
     settings: &[Setting],
     own: &[OwnKnob],
-    note: own::Note<'_>,
+    wait: &mut Wait<'_>,
 ) -> Result<Vec<Applied>, KnobError> {
     let mut applied = Vec::new();
     let mut places: Vec<&KnobPlace> = Vec::new();
@@ -63,7 +63,7 @@ pub fn apply(
             settings.iter().filter(|setting| setting.place == *place).collect();
         if let KnobPlace::Own { name } = place {
             for setting in here {
-                applied.push(apply_own(root, log, (setting, name), own, note)?);
+                applied.push(apply_own(root, log, (setting, name), own, wait)?);
             }
         } else {
             applied.extend(apply_at(root, log, place, &here)?);
@@ -229,14 +229,14 @@ fn apply_own(
     log: &mut ChangeLog,
     (setting, name): (&Setting, &str),
     own: &[OwnKnob],
-    note: own::Note<'_>,
+    wait: &mut Wait<'_>,
 ) -> Result<Applied, KnobError> {
     let id = setting.knob.clone();
     let known = own.iter().find(|own| own.name == name);
     let own = known.ok_or_else(|| KnobError::Unknown { name: id.clone(), hint: String::new() })?;
     let failed = |reason| KnobError::Read { knob: id.clone(), place: setting.place.name(), reason };
     let at = own::here(root, own);
-    let before = own::read(own, &at, note).map_err(failed)?;
+    let before = own::read(own, &at, wait).map_err(failed)?;
     let report = |now: String| Applied {
         knob: id.clone(),
         place: setting.place.clone(),
@@ -261,9 +261,9 @@ fn apply_own(
     };
     let step = intend(log, &change)?;
     log.fault_point(&format!("before {id} is written"));
-    let written = own::write(own, &at, &setting.value, note);
+    let written = own::write(own, &at, &setting.value, wait);
     log.fault_point(&format!("after {id} is written"));
-    let now = own::read(own, &at, note);
+    let now = own::read(own, &at, wait);
     change.left = now.iter().map(|now| value(now)).collect();
     log.made(step, Change::Knobs(change)).map_err(journal)?;
     let place = setting.place.name();

@@ -3,7 +3,7 @@
 use crate::error::KnobError;
 use crate::legal::matches;
 use crate::names;
-use crate::own;
+use crate::own::{self, Wait};
 use crate::resolve::Setting;
 use crate::settle;
 use crate::site::{Site, Spot};
@@ -45,10 +45,17 @@ impl fmt::Display for Drift {
 }
 
 /// What differs from what was set; empty when nobody interfered.
-#[must_use]
-pub fn drift(root: &SysRoot, settings: &[Setting], own: &[OwnKnob]) -> Vec<Drift> {
+pub fn drift(
+    root: &SysRoot,
+    settings: &[Setting],
+    own: &[OwnKnob],
+    wait: &mut Wait<'_>,
+) -> Vec<Drift> {
     let of = |setting: &Setting| {
-        let now = current(root, setting, own);
+        let now = match &setting.place {
+            KnobPlace::Own { name } => current_own(name, own, wait),
+            _ => current(root, setting),
+        };
         let knob = names::find(&setting.knob).ok();
         let is_same = now.as_ref().is_some_and(|now| match knob {
             Some(knob) => matches(knob, &setting.value, now),
@@ -64,13 +71,15 @@ pub fn drift(root: &SysRoot, settings: &[Setting], own: &[OwnKnob]) -> Vec<Drift
     settings.iter().filter_map(of).collect()
 }
 
-/// The value of a setting now, those of the user's own included.
+/// The value of a setting of the user's own now.
+fn current_own(name: &str, own: &[OwnKnob], wait: &mut Wait<'_>) -> Option<String> {
+    let own = own.iter().find(|own| own.name == name)?;
+    own::read(own, &KnobAt::default(), wait).ok()
+}
+
+/// The value of a setting now; none of those of the user's own, for which a command would have to be run.
 #[must_use]
-pub fn current(root: &SysRoot, setting: &Setting, own: &[OwnKnob]) -> Option<String> {
-    if let KnobPlace::Own { name } = &setting.place {
-        let own = own.iter().find(|own| own.name == *name)?;
-        return own::read(own, &KnobAt::default(), &mut |_| ()).ok();
-    }
+pub fn current(root: &SysRoot, setting: &Setting) -> Option<String> {
     let site = Site::find(root, &setting.place).ok()?;
     settle::now(root, &site, &setting.knob)
 }
@@ -80,9 +89,9 @@ pub fn current(root: &SysRoot, setting: &Setting, own: &[OwnKnob]) -> Option<Str
 /// # Errors
 /// [`KnobError::Read`] when its command does not say, and [`KnobError::Value`] for what could not be put back: nobody says that its other
 /// command takes it.
-pub fn check_own(root: &SysRoot, own: &OwnKnob) -> Result<String, KnobError> {
+pub fn check_own(root: &SysRoot, own: &OwnKnob, wait: &mut Wait<'_>) -> Result<String, KnobError> {
     let knob = format!("own.{}", own.name);
-    let now = match own::read(own, &own::here(root, own), &mut |_| ()) {
+    let now = match own::read(own, &own::here(root, own), wait) {
         Ok(now) => now,
         Err(reason) => return Err(KnobError::Read { knob, place: own.name.clone(), reason }),
     };
@@ -131,7 +140,7 @@ pub fn unrestorable(root: &SysRoot, settings: &[Setting]) -> Vec<String> {
     let mut sentences = Vec::new();
     for setting in settings {
         let Ok(knob) = names::find(&setting.knob) else { continue };
-        let now = current(root, setting, &[]);
+        let now = current(root, setting);
         let is_same = now.as_ref().is_some_and(|now| matches(knob, &setting.value, now));
         if !knob.inexact.is_empty() && !is_same && !is_loaded(root, setting) {
             let (id, place) = (knob.id, setting.place.name());

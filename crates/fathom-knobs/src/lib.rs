@@ -32,6 +32,7 @@ pub use error::KnobError;
 pub use knob::Knob;
 pub use legal::check_value;
 pub use names::{OldName, all, find, old_names, old_value, word_of};
+pub use own::Wait;
 pub use resolve::{Setting, resolve};
 pub use scope::{Scope, ScopeDevice, ScopeMount};
 pub use site::{places, read};

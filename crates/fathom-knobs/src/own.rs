@@ -6,13 +6,14 @@ use fathom_model::change::knob::KnobAt;
 use fathom_model::plan::OwnKnob;
 use fathom_sys::child::{self, nameless};
 use fathom_sys::process::{self, dies_with_parent, hears_signals};
+use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::env;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,29 @@ const OPEN_MAX: Duration = Duration::from_secs(5);
 /// How long a command may take without a word about it.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 
-/// Takes a line about what is waited for.
-pub type Note<'a> = &'a mut dyn FnMut(&str);
+/// Who hears of a command that is waited for, and who may end it.
+pub struct Wait<'a> {
+    /// Takes a line about what is waited for.
+    pub note: &'a mut dyn FnMut(&str),
+    /// Ends the command that is waited for, and lets none begin any more; none where what was begun must be put back.
+    pub stop: Option<&'a StopFlag>,
+}
+
+impl<'a> Wait<'a> {
+    /// Each command is waited for as long as it may take.
+    pub fn to_the_end(note: &'a mut dyn FnMut(&str)) -> Self {
+        Self { note, stop: None }
+    }
+
+    /// Somebody has asked for the end of what is waited for.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.stop.is_some_and(StopFlag::is_set)
+    }
+}
+
+/// Why a command is not run.
+const UNBEGUN: &str = "not run, because somebody asked for the end";
 
 /// How often it is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -81,11 +103,13 @@ pub fn directory(at: &KnobAt) -> Result<PathBuf, String> {
 /// What the read command prints, without white space around it.
 ///
 /// # Errors
-/// A command that cannot be started, fails, prints nothing or more than a value, takes longer than a minute, or leaves something running
-/// that may print more.
-pub fn read(own: &OwnKnob, at: &KnobAt, note: Note<'_>) -> Result<String, String> {
+/// A command that cannot be started, fails, prints nothing or more than a value, takes longer than a minute, leaves something running
+/// that may print more, or is ended because somebody asked for the end.
+pub fn read(own: &OwnKnob, at: &KnobAt, wait: &mut Wait<'_>) -> Result<String, String> {
+    let Wait { note, stop } = wait;
     let mut slow = |text: &str| note(&format!("own.{}: its read command {text}", own.name));
-    let text = run(&own.read, at, Stdio::piped(), TIME_MAX, &mut slow)?;
+    let mut wait = Wait { note: &mut slow, stop: *stop };
+    let text = run(&own.read, at, Stdio::piped(), TIME_MAX, &mut wait)?;
     let value = text.trim();
     if value.is_empty() {
         Err(format!("`{}` printed nothing", own.read))
@@ -98,11 +122,13 @@ pub fn read(own: &OwnKnob, at: &KnobAt, note: Note<'_>) -> Result<String, String
 ///
 /// # Errors
 /// As [`read`].
-pub fn write(own: &OwnKnob, at: &KnobAt, value: &str, note: Note<'_>) -> Result<(), String> {
+pub fn write(own: &OwnKnob, at: &KnobAt, value: &str, wait: &mut Wait<'_>) -> Result<(), String> {
+    let Wait { note, stop } = wait;
     let mut slow = |text: &str| note(&format!("own.{}: its write command {text}", own.name));
+    let mut wait = Wait { note: &mut slow, stop: *stop };
     let command = own.write.replace("{value}", &shell::word(value));
     // What it prints is nobody's, and a daemon that it starts would hold a pipe open.
-    run(&command, at, Stdio::null(), TIME_MAX, &mut slow).map(drop)
+    run(&command, at, Stdio::null(), TIME_MAX, &mut wait).map(drop)
 }
 
 /// The shell for a command, where that was run first.
@@ -120,15 +146,18 @@ fn shell_at(command: &str, at: &KnobAt) -> Result<Command, String> {
     Ok(shell)
 }
 
-/// Runs a command to its end. That it is waited for is told once it takes longer than most, for Ctrl-C waits with it.
+/// Runs a command to its end, unless somebody asks for the end of all. That it is waited for is told once it takes longer than most.
 fn run(
     command: &str,
     at: &KnobAt,
     output: Stdio,
     time_max: Duration,
-    slow: Note<'_>,
+    wait: &mut Wait<'_>,
 ) -> Result<String, String> {
     let failed = |reason: String| format!("`{command}`: {reason}");
+    if wait.is_over() {
+        return Err(failed(UNBEGUN.to_owned()));
+    }
     let mut shell = shell_at(command, at).map_err(failed)?;
     // No pipe: a daemon that it starts may keep it. Once the command has ended, nothing more comes into it.
     let said = nameless("said").ok();
@@ -154,30 +183,7 @@ fn run(
         // After a failure nobody listens.
         tell.send((taken.is_none_or(|taken| taken.is_ok()), text)).ok();
     });
-    let (begun, mut is_told) = (Instant::now(), false);
-    let ended = loop {
-        match started.try_wait() {
-            Ok(Some(status)) => break Ok(status),
-            Ok(None) if begun.elapsed() < time_max => {
-                if begun.elapsed() >= QUIET_MAX && !is_told {
-                    let most = time_max.as_secs();
-                    slow(&format!("`{command}` is waited for, at most {most} s in all"));
-                    is_told = true;
-                }
-                std::thread::sleep(LOOK);
-            }
-            Ok(None) => {
-                if is_apart {
-                    child::kill_group(started.id());
-                } else {
-                    started.kill().ok();
-                }
-                started.wait().ok();
-                break Err(failed(format!("took longer than {} s", time_max.as_secs())));
-            }
-            Err(error) => break Err(failed(error.to_string())),
-        }
-    };
+    let ended = ended(&mut started, command, (time_max, is_apart), wait).map_err(failed);
     said.iter().for_each(child::close_nameless);
     let status = ended?;
     if !status.success() {
@@ -193,6 +199,51 @@ fn run(
                 .to_owned(),
         )),
     }
+}
+
+/// Waits for the end of a command that runs, in a group of its own or not.
+fn ended(
+    started: &mut Child,
+    command: &str,
+    (time_max, is_apart): (Duration, bool),
+    wait: &mut Wait<'_>,
+) -> Result<ExitStatus, String> {
+    let (begun, mut is_told) = (Instant::now(), false);
+    loop {
+        if let Some(status) = started.try_wait().map_err(|error| error.to_string())? {
+            return Ok(status);
+        }
+        if wait.is_over() {
+            if is_apart {
+                child::end_with_group(started);
+            } else {
+                kill(started, is_apart);
+            }
+            return Err("ended, because somebody asked for the end".to_owned());
+        }
+        if begun.elapsed() >= time_max {
+            kill(started, is_apart);
+            return Err(format!("took longer than {} s", time_max.as_secs()));
+        }
+        if begun.elapsed() >= QUIET_MAX && !is_told {
+            let most = time_max.as_secs();
+            let who = if wait.stop.is_some() { "Ctrl-C" } else { "a second Ctrl-C" };
+            (wait.note)(&format!(
+                "`{command}` is waited for, at most {most} s in all ({who} ends it)"
+            ));
+            is_told = true;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn kill(started: &mut Child, is_apart: bool) {
+    if is_apart {
+        child::kill_group(started.id());
+    } else {
+        started.kill().ok();
+    }
+    child::wait_for_killed(started);
 }
 
 /// The last line that a command said, after a colon; nothing without one.
@@ -213,6 +264,11 @@ mod tests {
     use super::*;
     use fathom_model::change::FileAt;
 
+    /// Nobody hears of it, and nobody ends it.
+    fn quiet() -> Wait<'static> {
+        Wait::to_the_end(Box::leak(Box::new(|_: &str| ())))
+    }
+
     fn own(read: &str, write: &str) -> OwnKnob {
         let (read, write) = (read.to_owned(), write.to_owned());
         OwnKnob {
@@ -229,9 +285,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("value").display().to_string();
         let own = own(&format!("cat {file}"), &format!("echo {{value}} > {file}"));
-        assert!(read(&own, &KnobAt::default(), &mut |_| ()).is_err());
-        write(&own, &KnobAt::default(), "a b; rm -rf \"$HOME\"", &mut |_| ()).unwrap();
-        assert_eq!(read(&own, &KnobAt::default(), &mut |_| ()).unwrap(), "a b; rm -rf \"$HOME\"");
+        assert!(read(&own, &KnobAt::default(), &mut quiet()).is_err());
+        write(&own, &KnobAt::default(), "a b; rm -rf \"$HOME\"", &mut quiet()).unwrap();
+        assert_eq!(read(&own, &KnobAt::default(), &mut quiet()).unwrap(), "a b; rm -rf \"$HOME\"");
     }
 
     /// What is left running in the background holds nobody up, and what takes too long is ended with all that it has started.
@@ -239,7 +295,7 @@ mod tests {
     fn a_command_that_does_not_end_holds_nobody_up() {
         let begun = Instant::now();
         let held =
-            read(&own("sleep 20 & echo 1", "true"), &KnobAt::default(), &mut |_| ()).unwrap_err();
+            read(&own("sleep 20 & echo 1", "true"), &KnobAt::default(), &mut quiet()).unwrap_err();
         assert!(held.contains("holds its output open"), "{held}");
         assert!(begun.elapsed() < Duration::from_secs(20), "it was waited for");
         let dir = tempfile::tempdir().unwrap();
@@ -247,15 +303,48 @@ mod tests {
         let command = format!("sleep 1000 & echo $! > {}; wait", file.display());
         let (limit, mut notes) = (Duration::from_secs(2), Vec::new());
         let mut slow = |text: &str| notes.push(text.to_owned());
-        let late = run(&command, &KnobAt::default(), Stdio::null(), limit, &mut slow).unwrap_err();
+        let mut wait = Wait::to_the_end(&mut slow);
+        let late = run(&command, &KnobAt::default(), Stdio::null(), limit, &mut wait).unwrap_err();
         assert!(late.contains("took longer than 2 s"), "{late}");
-        assert_eq!(notes, [format!("`{command}` is waited for, at most 2 s in all")]);
+        let told =
+            format!("`{command}` is waited for, at most 2 s in all (a second Ctrl-C ends it)");
+        assert_eq!(notes, [told]);
         let pid = std::fs::read_to_string(&file).unwrap();
         let begun = Instant::now();
         while std::fs::read_link(format!("/proc/{}/exe", pid.trim())).is_ok() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it runs on");
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// Who asks for the end does not wait for a command that hangs, nor for those that would come after it.
+    #[test]
+    fn a_command_ends_when_somebody_asks_for_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pid");
+        let command = format!("sleep 1000 & echo $! > {}; wait", file.display());
+        let flag = StopFlag::default();
+        let asks = flag.clone();
+        let by = std::thread::spawn({
+            let file = file.clone();
+            move || {
+                while !fs::read_to_string(&file).is_ok_and(|pid| pid.ends_with('\n')) {
+                    std::thread::sleep(LOOK);
+                }
+                asks.set(2);
+            }
+        });
+        let (begun, mut note) = (Instant::now(), |_: &str| ());
+        let mut wait = Wait { note: &mut note, stop: Some(&flag) };
+        let ended = write(&own("true", &command), &KnobAt::default(), "1", &mut wait).unwrap_err();
+        by.join().unwrap();
+        assert!(ended.ends_with("ended, because somebody asked for the end"), "{ended}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "it was waited for");
+        let pid = fs::read_to_string(&file).unwrap();
+        assert!(process::is_root() == fs::read_link(format!("/proc/{}/exe", pid.trim())).is_err());
+        fs::remove_file(&file).unwrap();
+        let next = read(&own(&command, "true"), &KnobAt::default(), &mut wait).unwrap_err();
+        assert!(next.ends_with(UNBEGUN) && !file.exists(), "{next}");
     }
 
     /// What it leaves running says what it likes to nobody, and no memory is filled with that.
@@ -267,7 +356,7 @@ mod tests {
         let daemon = format!(
             "(sleep 1; dd if=/dev/zero bs=64k count=1 >&2 2>/dev/null; stat -Lc %s /proc/self/fd/2 > {size}.new; mv {size}.new {size}; exec sleep 1000) & echo $! > {pid}"
         );
-        write(&own("true", &daemon), &KnobAt::default(), "1", &mut |_| ()).unwrap();
+        write(&own("true", &daemon), &KnobAt::default(), "1", &mut quiet()).unwrap();
         let begun = Instant::now();
         while !std::path::Path::new(&size).exists() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it does not run");
@@ -316,21 +405,21 @@ mod tests {
     #[test]
     fn failures_name_the_command() {
         assert!(
-            read(&own("exit 3", "true"), &KnobAt::default(), &mut |_| ())
+            read(&own("exit 3", "true"), &KnobAt::default(), &mut quiet())
                 .unwrap_err()
                 .contains("`exit 3`: failed")
         );
         assert!(
-            read(&own("true", "true"), &KnobAt::default(), &mut |_| ())
+            read(&own("true", "true"), &KnobAt::default(), &mut quiet())
                 .unwrap_err()
                 .contains("printed nothing")
         );
-        let why = read(&own("echo too late >&2; exit 3", "true"), &KnobAt::default(), &mut |_| ())
+        let why = read(&own("echo too late >&2; exit 3", "true"), &KnobAt::default(), &mut quiet())
             .unwrap_err();
         assert!(why.ends_with("failed (exit status: 3): too late"), "{why}");
         // Also of one that says much.
         let much = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 4";
-        let why = write(&own("true", much), &KnobAt::default(), "1", &mut |_| ()).unwrap_err();
+        let why = write(&own("true", much), &KnobAt::default(), "1", &mut quiet()).unwrap_err();
         assert!(why.ends_with("failed (exit status: 4): line 1999"), "{why}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::scope::{ScopeDevice, ScopeMount};
-use crate::{Undo, apply, drift, find, read, read_only_at, undo};
+use crate::{Undo, Wait, apply, drift, find, read, read_only_at, undo};
 use fathom_guard::changes::{ChangeLog, Entry};
 use fathom_guard::faults::Faults;
 use fathom_model::change::Change;
@@ -231,15 +231,15 @@ fn arrays_drives_and_paths_come_back_in_their_own_words() {
     )
     .unwrap();
     assert_eq!(settings.len(), 10, "{settings:?}");
-    let done = apply(&root, &mut log, &settings, &[], &mut |_| ()).unwrap();
+    let done = apply(&root, &mut log, &settings, &[], &mut Wait::to_the_end(&mut |_| ())).unwrap();
     assert_eq!(done.len(), 10);
-    assert_eq!(drift(&root, &settings, &[]), []);
+    assert_eq!(drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ())), []);
     let pending = log.pending();
     // md0, sda, sdb, nvme0n1, the machine: one change for each place.
     assert_eq!(pending.len(), 5);
     let outcome = |log: &mut ChangeLog, entry: &fathom_guard::changes::Entry| {
         let Change::Knobs(change) = &entry.change else { panic!() };
-        undo(&root, log, entry.step, change, false, &mut |_| ())
+        undo(&root, log, entry.step, change, false, &mut Wait::to_the_end(&mut |_| ()))
     };
     for entry in &pending {
         assert_eq!(outcome(&mut log, entry), Undo::Restored, "{entry:?}");
@@ -268,7 +268,7 @@ fn renamed_devices_are_found_and_unknown_settings_of_schedulers_are_noted() {
         ChangeLog::create(&fathom_sys::sysroot::SysRoot::live(), dir.path(), "r", Faults::none())
             .unwrap();
     let settings = resolved(&tree, &[("mq-deadline.fifo_batch", "2")]).unwrap();
-    apply(&root, &mut log, &settings, &[], &mut |_| ()).unwrap();
+    apply(&root, &mut log, &settings, &[], &mut Wait::to_the_end(&mut |_| ())).unwrap();
     let entry = log.pending().remove(0);
     let Change::Knobs(mut change) = entry.change else { panic!() };
     let noted: Vec<&str> = change.before.iter().map(|value| value.knob.as_str()).collect();
@@ -286,11 +286,17 @@ fn renamed_devices_are_found_and_unknown_settings_of_schedulers_are_noted() {
     // Another disk has the name now; ours is found by its ID.
     let KnobPlace::Device { id, .. } = change.place else { panic!() };
     change.place = KnobPlace::Device { id, name: "sdb".to_owned() };
-    assert_eq!(undo(&root, &mut log, entry.step, &change, false, &mut |_| ()), Undo::Restored);
+    assert_eq!(
+        undo(&root, &mut log, entry.step, &change, false, &mut Wait::to_the_end(&mut |_| ())),
+        Undo::Restored
+    );
     assert_eq!(root.text("sys/devices/h0/t0/block/sda/queue/iosched/fifo_batch").unwrap(), "16");
     // After a boot only what the drive itself keeps is looked at.
     change.boot_id = "an earlier one".to_owned();
-    assert_eq!(undo(&root, &mut log, entry.step, &change, false, &mut |_| ()), Undo::AlreadyBack);
+    assert_eq!(
+        undo(&root, &mut log, entry.step, &change, false, &mut Wait::to_the_end(&mut |_| ())),
+        Undo::AlreadyBack
+    );
     tree.put("sys/devices/h0/t0/scsi_disk/0:0:0:0/cache_type", "write through\n");
     tree.put("sys/devices/h0/t0/block/sda/queue/iosched/fifo_batch", "9\n");
     change
@@ -298,7 +304,10 @@ fn renamed_devices_are_found_and_unknown_settings_of_schedulers_are_noted() {
         .iter_mut()
         .filter(|v| v.knob == "scsi.cache_type")
         .for_each(|v| v.value = "write through".to_owned());
-    assert_eq!(undo(&root, &mut log, entry.step, &change, false, &mut |_| ()), Undo::Restored);
+    assert_eq!(
+        undo(&root, &mut log, entry.step, &change, false, &mut Wait::to_the_end(&mut |_| ())),
+        Undo::Restored
+    );
     assert_eq!(root.text("sys/devices/h0/t0/scsi_disk/0:0:0:0/cache_type").unwrap(), "write back");
     assert_eq!(root.text("sys/devices/h0/t0/block/sda/queue/iosched/fifo_batch").unwrap(), "9");
 }
@@ -405,15 +414,22 @@ fn what_went_with_the_file_of_a_loop_device_is_no_change_of_somebodys() {
     let devices = [device("loop9", "/images/disk", false)];
     let scope = Scope { devices: &devices, mounts: &[], own: &[] };
     let wanted = knobs(&[("block.nr_requests", "64"), ("block.read_ahead_kb", "256")]);
-    apply(&root, &mut log, &resolve(&root, &scope, &wanted).unwrap(), &[], &mut |_| ()).unwrap();
+    apply(
+        &root,
+        &mut log,
+        &resolve(&root, &scope, &wanted).unwrap(),
+        &[],
+        &mut Wait::to_the_end(&mut |_| ()),
+    )
+    .unwrap();
     let entry = log.pending().remove(0);
     let Change::Knobs(change) = &entry.change else { panic!() };
     tree.put(format!("{DIR}/queue/read_ahead_kb"), "1024");
-    let kept = undo(&root, &mut log, entry.step, change, false, &mut |_| ());
+    let kept = undo(&root, &mut log, entry.step, change, false, &mut Wait::to_the_end(&mut |_| ()));
     assert!(matches!(kept, Undo::ChangedBySomebody { .. }), "{kept:?}");
     tree.put(format!("{DIR}/size"), "0");
     std::fs::remove_file(root.path(format!("{DIR}/loop/backing_file"))).unwrap();
-    let gone = undo(&root, &mut log, entry.step, change, false, &mut |_| ());
+    let gone = undo(&root, &mut log, entry.step, change, false, &mut Wait::to_the_end(&mut |_| ()));
     assert!(matches!(&gone, Undo::Gone(what) if what.contains("read_ahead_kb went")), "{gone:?}");
     assert_eq!(root.text(format!("{DIR}/queue/nr_requests")).unwrap(), "128");
     assert!(log.pending().is_empty());
@@ -441,7 +457,7 @@ fn a_setting_that_is_changed_again_and_again_has_one_value_before() {
     let scope = Scope { devices: &devices, mounts: &[], own: &[] };
     let set = |log: &mut ChangeLog, ids: &[(&str, &str)], theirs: &str| {
         let settings = resolve(&root, &scope, &knobs(ids)).unwrap();
-        apply(&root, log, &settings, &[], &mut |_| ()).unwrap();
+        apply(&root, log, &settings, &[], &mut Wait::to_the_end(&mut |_| ())).unwrap();
         tree.put(FILE, theirs);
     };
     let undo_all = |log: &mut ChangeLog, force: bool| {
@@ -449,7 +465,7 @@ fn a_setting_that_is_changed_again_and_again_has_one_value_before() {
             let Change::Knobs(change) = log.entry(entry.step).unwrap().change.clone() else {
                 panic!()
             };
-            undo(&root, log, entry.step, &change, force, &mut |_| ());
+            undo(&root, log, entry.step, &change, force, &mut Wait::to_the_end(&mut |_| ()));
         }
         let before = |entry: Entry| {
             let Change::Knobs(change) = entry.change else { panic!() };

@@ -5,7 +5,7 @@ use crate::knob::Home;
 use crate::legal::matches;
 use crate::names;
 use crate::oldest;
-use crate::own;
+use crate::own::{self, Wait};
 use crate::settle;
 use crate::site::{Site, device_at, device_of};
 use fathom_guard::changes::{ChangeLog, Step};
@@ -90,7 +90,7 @@ impl fmt::Display for Foreign {
 }
 
 /// Takes a change back as far as it is still there, and notes it in the journal. With `force` values that somebody else has set since
-/// are overwritten too. Doing it again does no harm. `note` is told which of the user's own commands is waited for.
+/// are overwritten too. Doing it again does no harm. Commands of the user's own are waited for as `wait` says.
 ///
 /// A change that was only intended may have happened in part: everything noted is then put back.
 pub fn undo(
@@ -99,10 +99,10 @@ pub fn undo(
     step: Step,
     change: &KnobChange,
     force: bool,
-    note: own::Note<'_>,
+    wait: &mut Wait<'_>,
 ) -> Undo {
     let outcome = match &change.own {
-        Some(own) => undo_own(root, log, own, change, force, note),
+        Some(own) => undo_own(root, log, own, change, force, wait),
         None => undo_at(root, log, step, change, force),
     };
     if let Undo::ChangedBySomebody { foreign } = &outcome {
@@ -432,7 +432,7 @@ fn undo_own(
     own: &OwnKnob,
     change: &KnobChange,
     force: bool,
-    note: own::Note<'_>,
+    wait: &mut Wait<'_>,
 ) -> Undo {
     let Some(before) = change.before.first() else { return Undo::AlreadyBack };
     if !log.shares_paths(root) && !log.maker().has_same_root(root) {
@@ -448,7 +448,7 @@ fn undo_own(
     if let Err(reason) = own::directory(&at) {
         return Undo::NotHere(format!("{reason}; {}", told(&change.before)));
     }
-    let now = match own::read(own, &at, note) {
+    let now = match own::read(own, &at, wait) {
         Ok(now) => now,
         // With mounts of its own its commands may have met something else there.
         Err(reason) if !log.shares_paths(root) => {
@@ -456,7 +456,7 @@ fn undo_own(
         }
         // Killed in the middle of the first write: nobody else has set it since. Later somebody may have.
         Err(_) if force || change.left.is_empty() => {
-            return write_back(log, own, &at, before, note);
+            return write_back(log, own, &at, before, wait);
         }
         Err(reason) => {
             let told = told(&change.before);
@@ -480,7 +480,7 @@ fn undo_own(
         let (knob, before, left) = (before.knob.clone(), before.value.clone(), left.value.clone());
         return Undo::ChangedBySomebody { foreign: vec![Foreign { knob, before, left, now }] };
     }
-    write_back(log, own, &at, before, note)
+    write_back(log, own, &at, before, wait)
 }
 
 /// Writes what was before, and sees that it is there.
@@ -489,14 +489,17 @@ fn write_back(
     own: &OwnKnob,
     at: &KnobAt,
     before: &KnobValue,
-    note: own::Note<'_>,
+    wait: &mut Wait<'_>,
 ) -> Undo {
     log.fault_point(&format!("before {} is written", before.knob));
-    let written = own::write(own, at, &before.value, note);
+    let written = own::write(own, at, &before.value, wait);
     log.fault_point(&format!("after {} is written", before.knob));
-    match (written, own::read(own, at, note)) {
-        (Ok(()), Ok(now)) if now == before.value => Undo::Restored,
-        (Err(reason), _) | (_, Err(reason)) => Undo::Failed(reason),
+    match (written, own::read(own, at, wait)) {
+        // What counts is what is there, also after a command that was ended.
+        (_, Ok(now)) if now == before.value => Undo::Restored,
+        (Err(reason), _) | (_, Err(reason)) => {
+            Undo::Failed(format!("{reason}; {}", told(std::slice::from_ref(before))))
+        }
         (Ok(()), Ok(now)) => {
             Undo::Failed(format!("{} should be '{}' and is '{now}'", before.knob, before.value))
         }

@@ -83,6 +83,16 @@ impl Lab<'_> {
         if made == 0 { String::new() } else { format!("x{}", made + 1) }
     }
 
+    /// Runs what may wait for commands of the user's own knobs; `stop` ends them.
+    pub(crate) fn waiting<T>(
+        &mut self,
+        stop: Option<&StopFlag>,
+        act: impl FnOnce(&mut fathom_knobs::Wait<'_>) -> T,
+    ) -> T {
+        let mut note = |text: &str| self.note(text);
+        act(&mut fathom_knobs::Wait { note: &mut note, stop })
+    }
+
     /// A line for people about what is going on.
     pub fn note(&mut self, text: impl Into<String>) {
         (self.emit)(Event::Note { text: text.into() });

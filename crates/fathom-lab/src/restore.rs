@@ -6,7 +6,7 @@ use fathom_guard::FileRefusal;
 use fathom_guard::changes::{self, ChangeLog, Entry, State, Step};
 use fathom_guard::faults::Faults;
 use fathom_guard::journal::{self, Owner};
-use fathom_knobs::Undo as KnobUndo;
+use fathom_knobs::{Undo as KnobUndo, Wait};
 use fathom_model::change::Change;
 use fathom_model::change::knob::KnobValue;
 use fathom_model::change::machine::MachineChange;
@@ -14,6 +14,7 @@ use fathom_model::change::setup::SetupChange;
 use fathom_setup::Undo as SetupUndo;
 use fathom_sys::process::{self, Life};
 use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -180,17 +181,21 @@ impl fmt::Display for Report {
     }
 }
 
-/// Puts everything back that is pending in a log, newest first. With `force` also what somebody else has changed since.
-pub fn restore_log(
+/// Puts everything back that is pending in a log, newest first, but for what was `tried` just before. With `force` also what somebody else
+/// has changed since.
+pub(crate) fn restore_log(
     root: &SysRoot,
     log: &mut ChangeLog,
     force: bool,
-    note: &mut dyn FnMut(&str),
+    tried: &mut BTreeMap<Step, Report>,
+    wait: &mut Wait<'_>,
 ) -> Vec<Report> {
     let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.boot_id());
     let mut reports = Vec::new();
     for entry in log.pending() {
-        let report = restore_entry(root, log, &entry, force, is_same_boot, note);
+        let report = tried
+            .remove(&entry.step)
+            .unwrap_or_else(|| restore_entry(root, log, &entry, force, is_same_boot, wait));
         if is_told_by_older(log, &entry, &report) {
             continue;
         }
@@ -216,17 +221,17 @@ pub(crate) fn restore_entry(
     entry: &Entry,
     force: bool,
     is_same_boot: bool,
-    note: &mut dyn FnMut(&str),
+    wait: &mut Wait<'_>,
 ) -> Report {
     let step = entry.step;
     // A later change of the same settings may have left something to this one.
     let entry = log.entry(step).unwrap_or(entry).clone();
     let outcome = match &entry.change {
         Change::Knobs(change) => {
-            let undo = fathom_knobs::undo(root, log, step, change, force, note);
+            let undo = fathom_knobs::undo(root, log, step, change, force, wait);
             Outcome::of_knobs(undo, change.before.len())
         }
-        Change::Setup(change) => fathom_setup::undo(root, log, step, change, note).into(),
+        Change::Setup(change) => fathom_setup::undo(root, log, step, change, wait.note).into(),
         Change::Machine(change) => machine::undo(root, log, step, change, (force, is_same_boot)),
     };
     Report { run_id: log.run_id().to_owned(), what: words(&entry.change), outcome }
@@ -251,7 +256,7 @@ pub fn restore_dead(
     force: bool,
     faults: &Faults,
     remove_files: &mut dyn FnMut(),
-    note: &mut dyn FnMut(&str),
+    wait: &mut Wait<'_>,
 ) -> Vec<Report> {
     let logs = match changes::read_all(root, state_dir) {
         Ok(logs) => logs,
@@ -288,7 +293,7 @@ pub fn restore_dead(
         let (log, may_forget) = (&mut log.0, log.1);
         let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.boot_id());
         for entry in log.pending().iter().filter(|entry| which(&entry.change)) {
-            let mut report = restore_entry(root, log, entry, force, is_same_boot, note);
+            let mut report = restore_entry(root, log, entry, force, is_same_boot, wait);
             if is_told_by_older(log, entry, &report) {
                 continue;
             }

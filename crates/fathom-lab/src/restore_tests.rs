@@ -33,8 +33,14 @@ fn programs_end_before_test_files_are_removed() {
     fs::write(&path, text.replace(&own, "\"start_time_ticks\":1")).expect("is written");
     let mut had_ended = None;
     let mut remove_files = || had_ended = Some(sleeper.ended().expect("is asked").is_some());
-    let reports =
-        restore_dead(&root, dir.path(), false, &Faults::none(), &mut remove_files, &mut |_| ());
+    let reports = restore_dead(
+        &root,
+        dir.path(),
+        false,
+        &Faults::none(),
+        &mut remove_files,
+        &mut Wait::to_the_end(&mut |_| ()),
+    );
     assert_eq!(had_ended, Some(true), "{reports:?}");
     let [report] = reports.as_slice() else { panic!("{reports:?}") };
     assert_eq!((report.what.as_str(), &report.outcome), ("program sleep", &Outcome::Restored));
@@ -58,7 +64,14 @@ fn what_a_namespace_left_is_put_back() {
     let (path, own) = a_program_that_has_ended(&root, dir.path());
     let text = fs::read_to_string(&path).expect("is there");
     fs::write(&path, text.replace(&own, "pid:[1]")).expect("is written");
-    let reports = restore_dead(&root, dir.path(), false, &Faults::none(), &mut || (), &mut |_| ());
+    let reports = restore_dead(
+        &root,
+        dir.path(),
+        false,
+        &Faults::none(),
+        &mut || (),
+        &mut Wait::to_the_end(&mut |_| ()),
+    );
     let is_seen = fathom_sys::openers::blindness(&root).is_none();
     assert_eq!((reports[0].outcome.is_done(), !path.exists()), (is_seen, is_seen), "{reports:?}");
 }
@@ -130,7 +143,14 @@ fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
         let text = fs::read_to_string(&path).expect("is there");
         let gone = format!("\"start_time_ticks\":{start}");
         fs::write(&path, text.replace(&gone, "\"start_time_ticks\":2")).expect("is written");
-        restore_dead(&root, dir.path(), force, &Faults::none(), &mut || (), &mut |_| ())
+        restore_dead(
+            &root,
+            dir.path(),
+            force,
+            &Faults::none(),
+            &mut || (),
+            &mut Wait::to_the_end(&mut |_| ()),
+        )
     };
     let are_told = |reports: &[Report], count: usize| {
         let told = reports.iter().filter(|r| matches!(r.outcome, Outcome::NotHere(_)));
@@ -162,7 +182,14 @@ fn what_a_container_left_is_told_and_put_back_when_it_is_gone() {
     let text = of_a_container(&text);
     fs::write(&path, text.replace(&own, "pid:[1]")).expect("is written");
     let restore = |force: bool| {
-        restore_dead(&root, dir.path(), force, &Faults::none(), &mut || (), &mut |_| ())
+        restore_dead(
+            &root,
+            dir.path(),
+            force,
+            &Faults::none(),
+            &mut || (),
+            &mut Wait::to_the_end(&mut |_| ()),
+        )
     };
     let reports = restore(false);
     let [report] = reports.as_slice() else { panic!("{reports:?}") };
@@ -369,7 +396,14 @@ fn an_own_value_that_cannot_be_read_is_written_by_force() {
         let [live, dead] = [start, 1].map(|ticks| format!("\"start_time_ticks\":{ticks}"));
         fs::write(&path, text.replace(&live, &dead)).expect("is written");
         let none = Faults::none();
-        let reports = restore_dead(&root, dir.path(), force, &none, &mut || (), &mut |_| ());
+        let reports = restore_dead(
+            &root,
+            dir.path(),
+            force,
+            &none,
+            &mut || (),
+            &mut Wait::to_the_end(&mut |_| ()),
+        );
         fs::remove_file(&path).ok();
         (reports, fs::read_to_string(&file).expect("is there"))
     };

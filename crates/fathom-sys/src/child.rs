@@ -143,10 +143,7 @@ impl Program {
     /// True when it has ended, or cannot be asked; what the kernel still tells of it (its counts) stays until [`Program::ended`].
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        use rustix::process::{WaitId, WaitIdOptions, waitid};
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let pid = group(self.pid);
-        !pid.is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
+        has_ended(self.pid)
     }
 
     /// What poll(2) finds readable once it has ended; none on kernels before 5.3, or without a descriptor left.
@@ -217,9 +214,36 @@ fn signal_group(pid: u32, signal: Signal) {
     }
 }
 
+/// A child has ended, or cannot be asked; its number stays its own until it is waited for.
+fn has_ended(pid: u32) -> bool {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let pid = group(pid);
+    !pid.is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
+}
+
 /// Kills a group at once: of a child that was not waited for yet, so that its number is nobody else's.
 pub fn kill_group(pid: u32) {
     signal_group(pid, Signal::KILL);
+}
+
+/// Ends a child, which was not waited for yet, with its group: asked first, then killed.
+pub fn end_with_group(child: &mut Child) {
+    let (pid, begun) = (child.id(), Instant::now());
+    end_group(pid);
+    while !has_ended(pid) && begun.elapsed() < GRACE {
+        std::thread::sleep(LOOK);
+    }
+    kill_group(pid);
+    wait_for_killed(child);
+}
+
+/// Waits for a child that was killed, but not for ever: one that waits for a device in the kernel ends later, or never.
+pub fn wait_for_killed(child: &mut Child) {
+    let begun = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < GRACE {
+        std::thread::sleep(LOOK);
+    }
 }
 
 fn has_group(pid: u32) -> bool {

@@ -13,6 +13,7 @@ use fathom_guard::faults::Faults;
 use fathom_guard::leftovers;
 use fathom_guard::place;
 use fathom_guard::{Consent, MeasuringLock, Protected};
+use fathom_knobs::Wait;
 use fathom_lab::error::ErrorClass;
 use fathom_lab::restore;
 use fathom_lab::trial::KeepRecord;
@@ -229,7 +230,7 @@ pub fn measure_as(
     let path = store_path(common).map_err(|e| fail(output, &e, Exit::Internal))?;
     let state_dir = path.parent().unwrap_or(Path::new(".")).to_owned();
     let (mut store, _lock) = store_and_lock(&root, &path, output)?;
-    clean_but_programs(&root, &state_dir, output);
+    clean_but_programs(&root, &state_dir, output, stop);
 
     let host = fathom_inspect::host_facts(&root);
     let seed = common.seed.unwrap_or_else(system_seed);
@@ -542,6 +543,7 @@ pub fn restore_left_behind(
     state_dir: &Path,
     force: bool,
     output: Output,
+    stop: &StopFlag,
 ) -> PutInOrder {
     hub::forget_left(state_dir);
     let (mut files, mut files_unread) = (Vec::new(), None);
@@ -552,8 +554,9 @@ pub fn restore_left_behind(
         }
     };
     let mut note = |text: &str| output.note(text);
+    let mut wait = Wait { note: &mut note, stop: Some(stop) };
     let changes =
-        restore::restore_dead(root, state_dir, force, &faults(), &mut remove_files, &mut note);
+        restore::restore_dead(root, state_dir, force, &faults(), &mut remove_files, &mut wait);
     // Those on a filesystem that was taken down are gone with it.
     let is_forgotten = |outcome: &leftovers::Outcome| matches!(outcome, leftovers::Outcome::NotMounted { entry, .. } if !entry.exists());
     files.retain(|report| !report.outcome.is_quiet() && !is_forgotten(&report.outcome));
@@ -604,15 +607,15 @@ pub fn utc_offset_s() -> i64 {
 }
 
 /// Removes what killed runs left behind, and puts back what they left changed; the caller holds the measuring lock.
-pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
+pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output, stop: &StopFlag) {
     end_programs_of_the_dead(root, output);
-    clean_but_programs(root, state_dir, output);
+    clean_but_programs(root, state_dir, output, stop);
 }
 
-fn clean_but_programs(root: &SysRoot, state_dir: &Path, output: Output) {
+fn clean_but_programs(root: &SysRoot, state_dir: &Path, output: Output, stop: &StopFlag) {
     remove_traces_of_the_dead(root, output);
     tell_of_the_gone(root, state_dir, output);
-    let restored = restore_left_behind(root, state_dir, false, output).changes;
+    let restored = restore_left_behind(root, state_dir, false, output, stop).changes;
     // Where several machines have one store, each would tell of the others at every start.
     let is_here = |report: &&restore::Report| report.outcome != restore::Outcome::OtherMachine;
     restored.iter().filter(is_here).for_each(|report| output.note(&report.to_string()));

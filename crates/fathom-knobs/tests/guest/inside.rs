@@ -5,7 +5,7 @@ use fathom_guard::faults::Faults;
 use fathom_knobs::knob::{Home, Knob, Values};
 use fathom_knobs::legal::listed;
 use fathom_knobs::scope::of_stack;
-use fathom_knobs::{KnobError, Scope, Undo, all, apply, drift, places, resolve, undo};
+use fathom_knobs::{KnobError, Scope, Undo, Wait, all, apply, drift, places, resolve, undo};
 use fathom_model::change::Change;
 use fathom_model::change::knob::KnobPlace;
 use fathom_sys::sysroot::SysRoot;
@@ -159,9 +159,9 @@ fn one(
     };
     let dir = tempfile::tempdir().unwrap();
     let mut log = ChangeLog::create(root, dir.path(), "guest0run", Faults::none()).unwrap();
-    let done = match apply(root, &mut log, &settings, &[], &mut |_| ()) {
+    let done = match apply(root, &mut log, &settings, &[], &mut Wait::to_the_end(&mut |_| ())) {
         Ok(done) => {
-            let drifted = drift(root, &settings, &[]);
+            let drifted = drift(root, &settings, &[], &mut Wait::to_the_end(&mut |_| ()));
             if !drifted.is_empty() {
                 return Err(format!("drifted: {drifted:?}"));
             }
@@ -177,11 +177,14 @@ fn one(
     };
     for entry in log.pending() {
         let Change::Knobs(change) = &entry.change else { continue };
-        let outcome = undo(root, &mut log, entry.step, change, false, &mut |_| ());
+        let outcome =
+            undo(root, &mut log, entry.step, change, false, &mut Wait::to_the_end(&mut |_| ()));
         if !outcome.is_done() {
             return Err(outcome.to_string());
         }
-        if undo(root, &mut log, entry.step, change, false, &mut |_| ()) != Undo::AlreadyBack {
+        if undo(root, &mut log, entry.step, change, false, &mut Wait::to_the_end(&mut |_| ()))
+            != Undo::AlreadyBack
+        {
             return Err("a second time it was not back".to_owned());
         }
     }

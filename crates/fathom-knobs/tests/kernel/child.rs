@@ -3,7 +3,7 @@
 use crate::machine::{knobs, undo_all};
 use fathom_guard::changes::{ChangeLog, read_all};
 use fathom_guard::faults::Faults;
-use fathom_knobs::{Scope, ScopeDevice, apply, resolve};
+use fathom_knobs::{Scope, ScopeDevice, Wait, apply, resolve};
 use fathom_sys::sysroot::SysRoot;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -62,7 +62,7 @@ pub fn play(dir: &Path) -> ExitCode {
     let mut log = ChangeLog::create(&root, dir, "child0run", faults).unwrap();
     for cell in CELLS {
         let settings = resolve(&root, &scope, &knobs(cell)).unwrap();
-        apply(&root, &mut log, &settings, &[], &mut |_| ()).unwrap();
+        apply(&root, &mut log, &settings, &[], &mut Wait::to_the_end(&mut |_| ())).unwrap();
     }
     undo_all(&mut log, false);
     if log.close().unwrap().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

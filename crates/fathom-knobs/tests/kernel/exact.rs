@@ -3,7 +3,7 @@
 use crate::machine::{Journal, assert_same, knobs, on_device, scope_device, state};
 use fathom_knobs::knob::{Group, Home, Knob, Values};
 use fathom_knobs::legal::listed;
-use fathom_knobs::{KnobError, Scope, Undo, all, apply, drift, resolve, undo, unrestorable};
+use fathom_knobs::{KnobError, Scope, Undo, Wait, all, apply, drift, resolve, undo, unrestorable};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobChange, KnobPlace};
 use fathom_model::plan::OwnKnob;
@@ -60,7 +60,12 @@ pub fn every_setting() {
                         knob.id
                     );
                 } else {
-                    assert_eq!(drift(&root, &settings, &[]), [], "{} = {value}", knob.id);
+                    assert_eq!(
+                        drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ())),
+                        [],
+                        "{} = {value}",
+                        knob.id
+                    );
                     tried += 1;
                 }
                 let outcomes = journal.undo_all(false);
@@ -198,11 +203,14 @@ pub fn own() {
             .contains("speed")
     );
     let mut journal = Journal::new();
-    apply(&root, &mut journal.log, &settings, &own, &mut |_| ()).unwrap();
+    apply(&root, &mut journal.log, &settings, &own, &mut Wait::to_the_end(&mut |_| ())).unwrap();
     assert_eq!(fs::read_to_string(dir.path().join("value")).unwrap(), "fast\n");
-    assert_eq!(drift(&root, &settings, &own), []);
+    assert_eq!(drift(&root, &settings, &own, &mut Wait::to_the_end(&mut |_| ())), []);
     fs::write(dir.path().join("value"), "foreign\n").unwrap();
-    assert_eq!(drift(&root, &settings, &own)[0].now.as_deref(), Some("foreign"));
+    assert_eq!(
+        drift(&root, &settings, &own, &mut Wait::to_the_end(&mut |_| ()))[0].now.as_deref(),
+        Some("foreign")
+    );
     assert!(matches!(journal.undo_all(false)[..], [Undo::ChangedBySomebody { .. }]));
     assert_eq!(fs::read_to_string(dir.path().join("value")).unwrap(), "foreign\n");
     assert_eq!(journal.undo_all(true), [Undo::Restored]);
@@ -212,13 +220,24 @@ pub fn own() {
         [("medium\n", Undo::Rebooted, "medium\n"), ("fast\n", Undo::Restored, "slow\n")]
     {
         fs::write(dir.path().join("value"), "slow\n").unwrap();
-        apply(&root, &mut journal.log, &settings, &own, &mut |_| ()).unwrap();
+        apply(&root, &mut journal.log, &settings, &own, &mut Wait::to_the_end(&mut |_| ()))
+            .unwrap();
         let Change::Knobs(change) = journal.log.pending().remove(0).change else { panic!() };
         assert!(journal.undo_all(false).iter().all(Undo::is_done));
         let earlier = KnobChange { boot_id: "an earlier boot".to_owned(), ..change };
         fs::write(dir.path().join("value"), now).unwrap();
         let step = journal.log.intend(Change::Knobs(earlier.clone())).unwrap();
-        assert_eq!(undo(&root, &mut journal.log, step, &earlier, false, &mut |_| ()), expected);
+        assert_eq!(
+            undo(
+                &root,
+                &mut journal.log,
+                step,
+                &earlier,
+                false,
+                &mut Wait::to_the_end(&mut |_| ())
+            ),
+            expected
+        );
         assert_eq!(fs::read_to_string(dir.path().join("value")).unwrap(), then);
         assert!(journal.log.pending().is_empty());
     }

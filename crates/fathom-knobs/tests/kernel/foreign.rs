@@ -1,7 +1,7 @@
 //! Somebody else changes the same settings, the machine boots, devices go.
 
 use crate::machine::{Journal, assert_same, on_device, state};
-use fathom_knobs::{Undo, drift, undo};
+use fathom_knobs::{Undo, Wait, drift, undo};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobAt, KnobChange, KnobPlace};
 use fathom_sys::sysroot::SysRoot;
@@ -77,11 +77,11 @@ pub fn drift_is_named() {
         on_device(&device, &[("block.read_ahead_kb", "16"), ("block.nomerges", "1")]).unwrap();
     journal.apply(&settings).unwrap();
     let root = SysRoot::live();
-    assert_eq!(drift(&root, &settings, &[]), []);
+    assert_eq!(drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ())), []);
     // A write to another setting, even of the same value, raises the read-ahead: as udev and tuned do it.
     let iostats = queue(&device, "iostats");
     write(&device, "iostats", &iostats);
-    let drifted = drift(&root, &settings, &[]);
+    let drifted = drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ()));
     assert_eq!(drifted.len(), 1, "{drifted:?}");
     let text = drifted[0].to_string();
     assert!(
@@ -105,7 +105,8 @@ pub fn gone() {
     let root = SysRoot::live();
     let mut outcome = |change: &KnobChange| {
         let step = journal.log.intend(Change::Knobs(change.clone())).unwrap();
-        let outcome = undo(&root, &mut journal.log, step, change, false, &mut |_| ());
+        let outcome =
+            undo(&root, &mut journal.log, step, change, false, &mut Wait::to_the_end(&mut |_| ()));
         (outcome, journal.log.pending().iter().any(|entry| entry.step == step))
     };
     let earlier = KnobChange { boot_id: "an earlier boot".to_owned(), ..change.clone() };
@@ -163,7 +164,14 @@ pub fn kept_though_only_begun() {
         let begun = KnobChange { left: Vec::new(), ..change };
         write(&device, file, theirs);
         let step = journal.log.intend(Change::Knobs(begun.clone())).unwrap();
-        let outcome = undo(&SysRoot::live(), &mut journal.log, step, &begun, false, &mut |_| ());
+        let outcome = undo(
+            &SysRoot::live(),
+            &mut journal.log,
+            step,
+            &begun,
+            false,
+            &mut Wait::to_the_end(&mut |_| ()),
+        );
         let Undo::ChangedBySomebody { foreign } = &outcome else { panic!("{knob}: {outcome:?}") };
         assert_eq!((foreign.len(), foreign[0].knob.as_str()), (1, knob.as_str()));
         assert!(queue(&device, file).contains(theirs));

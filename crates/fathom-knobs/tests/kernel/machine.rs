@@ -4,7 +4,7 @@ use fathom_guard::changes::ChangeLog;
 use fathom_guard::faults::Faults;
 use fathom_knobs::knob::{Home, Values};
 use fathom_knobs::{
-    Applied, KnobError, Scope, ScopeDevice, Setting, Undo, all, apply, read, resolve, undo,
+    Applied, KnobError, Scope, ScopeDevice, Setting, Undo, Wait, all, apply, read, resolve, undo,
 };
 use fathom_model::change::Change;
 use fathom_model::change::knob::KnobPlace;
@@ -86,7 +86,7 @@ impl Journal {
     }
 
     pub fn apply(&mut self, settings: &[Setting]) -> Result<Vec<Applied>, KnobError> {
-        apply(&SysRoot::live(), &mut self.log, settings, &[], &mut |_| ())
+        apply(&SysRoot::live(), &mut self.log, settings, &[], &mut Wait::to_the_end(&mut |_| ()))
     }
 
     /// Takes everything back, newest first.
@@ -99,7 +99,14 @@ pub fn undo_all(log: &mut ChangeLog, force: bool) -> Vec<Undo> {
     let mut outcomes = Vec::new();
     for entry in log.pending() {
         let Change::Knobs(change) = &entry.change else { continue };
-        outcomes.push(undo(&SysRoot::live(), log, entry.step, change, force, &mut |_| ()));
+        outcomes.push(undo(
+            &SysRoot::live(),
+            log,
+            entry.step,
+            change,
+            force,
+            &mut Wait::to_the_end(&mut |_| ()),
+        ));
     }
     outcomes
 }

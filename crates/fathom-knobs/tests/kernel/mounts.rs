@@ -3,7 +3,7 @@
 use crate::machine::{Journal, assert_same, knobs};
 use fathom_knobs::knob::{Home, Knob, Values};
 use fathom_knobs::scope::of_remote;
-use fathom_knobs::{KnobError, Scope, ScopeMount, Setting, Undo, all, drift, read, resolve};
+use fathom_knobs::{KnobError, Scope, ScopeMount, Setting, Undo, Wait, all, drift, read, resolve};
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::command::tool;
@@ -94,7 +94,10 @@ pub fn options() {
                 let mut journal = Journal::new();
                 match journal.apply(&settings) {
                     Ok(_) => {
-                        assert_eq!(drift(&root, &settings, &[]), []);
+                        assert_eq!(
+                            drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ())),
+                            []
+                        );
                         tried += 1;
                     }
                     // Such as a count that must be a power of two.
@@ -282,14 +285,23 @@ pub fn remote() {
     let settings = first.settings("512");
     let mut journal = Journal::new();
     journal.apply(&settings).unwrap();
-    assert_eq!((first.read_ahead().as_str(), drift(&root, &settings, &[])), ("512", vec![]));
+    assert_eq!(
+        (
+            first.read_ahead().as_str(),
+            drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ()))
+        ),
+        ("512", vec![])
+    );
     assert_eq!(journal.undo_all(false), [Undo::Restored]);
     assert_eq!(first.read_ahead(), before);
     // Somebody else's.
     let mut journal = Journal::new();
     journal.apply(&settings).unwrap();
     Journal::new().apply(&first.settings("1024")).unwrap();
-    assert_eq!(drift(&root, &settings, &[])[0].now.as_deref(), Some("1024"));
+    assert_eq!(
+        drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ()))[0].now.as_deref(),
+        Some("1024")
+    );
     assert!(matches!(journal.undo_all(false)[..], [Undo::ChangedBySomebody { .. }]));
     assert_eq!(first.read_ahead(), "1024");
     assert_eq!(journal.undo_all(true), [Undo::Restored]);

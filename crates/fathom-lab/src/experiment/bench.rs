@@ -10,9 +10,9 @@ use crate::restore::{self, Outcome, Report};
 use crate::run::{self, RunOptions, TargetKey};
 use crate::target::{self, PreparedTarget, TargetWish};
 use fathom_guard::FileRefusal;
-use fathom_guard::changes::ChangeLog;
+use fathom_guard::changes::{ChangeLog, Step};
 use fathom_guard::faults::Faults;
-use fathom_knobs::{Scope, Setting};
+use fathom_knobs::{Scope, Setting, Wait};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobPlace, KnobValue};
 use fathom_model::change::machine::MachineChange;
@@ -53,6 +53,8 @@ pub(crate) struct Bench {
     /// The same of all that was set, when that was taken down or given back.
     strayed: Vec<Theirs>,
     own: Vec<OwnKnob>,
+    /// Settings of the user's own whose commands did not put them back when that was tried last: what hung then hangs again.
+    tried: BTreeMap<Step, Report>,
     prepared: BTreeMap<TargetKey, PreparedTarget>,
     wishes: BTreeMap<TargetKey, TargetWish>,
     companions: Vec<Program>,
@@ -96,6 +98,7 @@ impl Bench {
             is_set: false,
             theirs: Vec::new(),
             own: plan.own_knobs.clone(),
+            tried: BTreeMap::new(),
             prepared: BTreeMap::new(),
             wishes: BTreeMap::new(),
             companions: Vec::new(),
@@ -197,7 +200,8 @@ impl Bench {
         if is_there {
             return self.on_built(lab, fathom_setup::refresh);
         }
-        self.restore_knobs(&mut |text| lab.note(text))?;
+        let stop = lab.stop.clone();
+        lab.waiting(Some(&stop), |wait| self.restore_knobs(wait))?;
         self.take_down(lab)?;
         if spec.is_empty() {
             return Ok(());
@@ -273,7 +277,7 @@ impl Bench {
     /// Takes the setup down.
     pub fn take_down(&mut self, lab: &mut Lab<'_>) -> Result<(), LabError> {
         self.release_targets(lab);
-        self.look_at_strayed();
+        self.look_at_strayed(lab);
         let places: Vec<PathBuf> = self.filesystems().into_iter().cloned().collect();
         let Some(built) = self.built.take() else { return Ok(()) };
         // Also after a signal: what was built comes down.
@@ -321,8 +325,8 @@ impl Bench {
         cell: &Cell,
         stacks: &[Stack],
     ) -> Result<(), LabError> {
-        let note = &mut |text: &str| lab.note(text);
-        self.restore_knobs(note)?;
+        let stop = lab.stop.clone();
+        lab.waiting(Some(&stop), |wait| self.restore_knobs(wait))?;
         if cell.knobs.is_empty() {
             self.is_set = true;
             return Ok(());
@@ -332,7 +336,9 @@ impl Bench {
         let settings = fathom_knobs::resolve(&self.root, &scope, &cell.knobs).map_err(of_knob)?;
         // Known before they are written: what is half written is drift too.
         self.settings.clone_from(&settings);
-        self.found = settings.iter().map(|setting| self.read(setting)).collect();
+        let found: Result<_, _> =
+            lab.waiting(Some(&stop), |wait| settings.iter().map(|s| self.read(s, wait)).collect());
+        self.found = found?;
         for (setting, found) in settings.iter().zip(&self.found) {
             let key = (setting.place.clone(), setting.knob.clone());
             if let Some(found) = found {
@@ -340,7 +346,9 @@ impl Bench {
             }
         }
         let log = Self::log(&mut self.log)?;
-        fathom_knobs::apply(&self.root, log, &settings, &self.own, note).map_err(of_knob)?;
+        let (root, own) = (&self.root, &self.own);
+        lab.waiting(Some(&stop), |wait| fathom_knobs::apply(root, log, &settings, own, wait))
+            .map_err(of_knob)?;
         let mounted = std::mem::take(&mut self.mounted);
         self.learn_mounts(mounted);
         self.is_set = true;
@@ -348,47 +356,66 @@ impl Bench {
     }
 
     /// The settings of the cell as they are now, in the place for before.
-    pub fn readings(&self) -> Vec<KnobReading> {
-        let one = |setting: &Setting| KnobReading {
-            knob: setting.knob.clone(),
-            place: setting.place.clone(),
-            asked: setting.value.clone(),
-            found: None,
-            before: self.read(setting),
-            after: None,
-        };
-        let all = self.settings.iter().map(one);
-        all.zip(&self.found)
-            .map(|(one, found)| KnobReading { found: found.clone(), ..one })
-            .collect()
+    ///
+    /// # Errors
+    /// [`LabError::Interrupted`], for this and all that read.
+    pub fn readings(&self, lab: &mut Lab<'_>) -> Result<Vec<KnobReading>, LabError> {
+        let stop = lab.stop.clone();
+        let mut all = Vec::new();
+        for (setting, found) in self.settings.iter().zip(&self.found) {
+            all.push(KnobReading {
+                knob: setting.knob.clone(),
+                place: setting.place.clone(),
+                asked: setting.value.clone(),
+                found: found.clone(),
+                before: lab.waiting(Some(&stop), |wait| self.read(setting, wait))?,
+                after: None,
+            });
+        }
+        Ok(all)
     }
 
     /// Reads them again after the measurement.
-    pub fn read_after(&self, readings: &mut [KnobReading]) {
+    pub fn read_after(
+        &self,
+        lab: &mut Lab<'_>,
+        readings: &mut [KnobReading],
+    ) -> Result<(), LabError> {
+        let stop = lab.stop.clone();
         for (reading, setting) in readings.iter_mut().zip(&self.settings) {
-            reading.after = self.read(setting);
+            reading.after = lab.waiting(Some(&stop), |wait| self.read(setting, wait))?;
         }
+        Ok(())
     }
 
-    fn read(&self, setting: &Setting) -> Option<String> {
+    fn read(&self, setting: &Setting, wait: &mut Wait<'_>) -> Result<Option<String>, LabError> {
         if !matches!(setting.place, KnobPlace::Own { .. }) {
-            return fathom_knobs::read(&self.root, &setting.place, &setting.knob).ok();
+            return Ok(fathom_knobs::read(&self.root, &setting.place, &setting.knob).ok());
         }
-        let drift = fathom_knobs::drift(&self.root, std::slice::from_ref(setting), &self.own);
-        drift.first().map_or_else(|| Some(setting.value.clone()), |drift| drift.now.clone())
+        let own = std::slice::from_ref(setting);
+        let drift = fathom_knobs::drift(&self.root, own, &self.own, wait);
+        match drift.first() {
+            Some(drift) if drift.now.is_none() && wait.is_over() => Err(LabError::Interrupted),
+            Some(drift) => Ok(drift.now.clone()),
+            None => Ok(Some(setting.value.clone())),
+        }
     }
 
     /// Which setting is not what it was set to; none when nobody interfered.
-    pub fn drift(&self) -> Option<String> {
-        let drift = fathom_knobs::drift(&self.root, &self.settings, &self.own);
+    pub fn drift(&self, lab: &mut Lab<'_>) -> Result<Option<String>, LabError> {
+        let (root, settings, own, stop) = (&self.root, &self.settings, &self.own, lab.stop.clone());
+        let drift = lab.waiting(Some(&stop), |wait| fathom_knobs::drift(root, settings, own, wait));
+        if drift.iter().any(|drift| drift.now.is_none()) && stop.is_set() {
+            return Err(LabError::Interrupted);
+        }
         let one = |d: &fathom_knobs::Drift| {
             let now = d.now.as_deref().unwrap_or("not readable");
             format!("{} of {} was set to {} and is {now}", d.knob, d.place.name(), d.asked)
         };
         let all: Vec<String> = drift.iter().map(one).collect();
-        (!all.is_empty()).then(|| {
+        Ok((!all.is_empty()).then(|| {
             format!("somebody else changed a setting during the trial: {}", all.join("; "))
-        })
+        }))
     }
 
     /// What somebody else has changed and the cell leaves as it is: its trials would be measured with something else than those before.
@@ -409,7 +436,8 @@ impl Bench {
     ///
     /// # Errors
     /// [`LabError::Cell`] when one cannot be put back.
-    fn restore_knobs(&mut self, note: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+    fn restore_knobs(&mut self, wait: &mut Wait<'_>) -> Result<(), LabError> {
+        self.tried.clear();
         self.settings.clear();
         self.found.clear();
         self.is_set = false;
@@ -418,7 +446,7 @@ impl Bench {
         let (mut failed, mut before) = (Vec::new(), BTreeMap::new());
         for entry in log.pending() {
             let Change::Knobs(change) = &entry.change else { continue };
-            let report = restore::restore_entry(&self.root, log, &entry, false, true, note);
+            let report = restore::restore_entry(&self.root, log, &entry, false, true, wait);
             match &report.outcome {
                 // Newest first: what the oldest found was there before the experiment.
                 Outcome::ChangedBySomebody(_) => {
@@ -426,7 +454,12 @@ impl Bench {
                     before.extend(change.before.iter().map(|v| (which(v), v.value.clone())));
                 }
                 outcome if outcome.is_done() => {}
-                _ => failed.push(report.to_string()),
+                _ => {
+                    failed.push(report.to_string());
+                    if change.own.is_some() {
+                        self.tried.insert(entry.step, report);
+                    }
+                }
             }
         }
         // Commands of the user's own are not run once more for that.
@@ -435,7 +468,7 @@ impl Bench {
         for (which, value) in known {
             before.entry(which.clone()).or_insert_with(|| value.clone());
         }
-        self.theirs = self.changed_since(before);
+        self.theirs = self.changed_since(before, wait);
         let mounted = std::mem::take(&mut self.mounted);
         self.learn_mounts(mounted);
         if failed.is_empty() {
@@ -445,10 +478,14 @@ impl Bench {
     }
 
     /// What is not as it was before by now, though fathom has taken its own settings back.
-    fn changed_since(&self, before: BTreeMap<(KnobPlace, String), String>) -> Vec<Theirs> {
+    fn changed_since(
+        &self,
+        before: BTreeMap<(KnobPlace, String), String>,
+        wait: &mut Wait<'_>,
+    ) -> Vec<Theirs> {
         let all = before.into_iter().filter_map(|((place, knob), before)| {
             let setting = Setting { knob, place, value: before };
-            let now = self.read(&setting)?;
+            let now = self.read(&setting, wait).ok()??;
             let Setting { knob, place, value: before } = setting;
             (now != before).then_some(Theirs { place, knob, before, now })
         });
@@ -457,9 +494,10 @@ impl Bench {
 
     /// Looks for the last time at what was set on what stands now. What somebody has set between two trials stays theirs: it was there before
     /// the next one, and was put back after it.
-    fn look_at_strayed(&mut self) {
+    fn look_at_strayed(&mut self, lab: &mut Lab<'_>) {
         let first = std::mem::take(&mut self.first);
-        let strayed = self.changed_since(first);
+        let stop = unheard_yet(lab);
+        let strayed = lab.waiting(stop.as_ref(), |wait| self.changed_since(first, wait));
         self.strayed.extend(strayed);
     }
 
@@ -606,14 +644,14 @@ impl Bench {
     pub fn restore(mut self, lab: &mut Lab<'_>) -> Vec<Report> {
         let companions = self.end_companions();
         run::note_failure(lab, companions.map(|_| ()));
-        let taken = self.restore_knobs(&mut |text| lab.note(text));
+        let stop = unheard_yet(lab);
+        let taken = lab.waiting(stop.as_ref(), |wait| self.restore_knobs(wait));
         let taken = taken.and_then(|()| self.take_down(lab));
         if let Err(error) = taken {
             lab.note(error.to_string());
         }
-        let mut reports = self.restore_rest(&mut |text| {
-            (lab.emit)(fathom_model::event::Event::Note { text: text.to_owned() })
-        });
+        let stop = unheard_yet(lab);
+        let mut reports = lab.waiting(stop.as_ref(), |wait| self.restore_rest(wait));
         let told = |theirs: &Theirs| {
             let words = [&theirs.knob[..], &theirs.place.name()];
             let own = |report: &Report| {
@@ -632,13 +670,13 @@ impl Bench {
     }
 
     /// Everything that is pending in the journal, from the journal alone.
-    fn restore_rest(&mut self, note: &mut dyn FnMut(&str)) -> Vec<Report> {
+    fn restore_rest(&mut self, wait: &mut Wait<'_>) -> Vec<Report> {
         child::end_all(std::mem::take(&mut self.companions));
         // Files first, then what they lie on.
         self.prepared.clear();
         self.built = None;
         match &mut self.log {
-            Some(log) => restore::restore_log(&self.root, log, false, note),
+            Some(log) => restore::restore_log(&self.root, log, false, &mut self.tried, wait),
             None => Vec::new(),
         }
     }
@@ -647,11 +685,17 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         // By an error or a panic: nobody is left to be told; what stays is in the journal, and the next start tells.
-        self.restore_rest(&mut |_| ());
+        self.tried.clear();
+        self.restore_rest(&mut Wait::to_the_end(&mut |_| ()));
         if let Some(log) = self.log.take() {
             log.close().ok();
         }
     }
+}
+
+/// What ends a command that puts something back: a request that comes while it runs. One that was made before is the reason to put it back.
+fn unheard_yet(lab: &Lab<'_>) -> Option<StopFlag> {
+    (!lab.stop.is_set()).then(|| lab.stop.clone())
 }
 
 /// Builds, or takes down, with the rights of the laboratory.

@@ -8,8 +8,9 @@ use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use fathom_base::units::{format_duration, format_ns, format_size};
 use fathom_guard::{Consent, Protected};
-use fathom_knobs::{Scope, ScopeDevice};
+use fathom_knobs::{Scope, ScopeDevice, Wait};
 use fathom_model::change::knob::KnobPlace;
+use fathom_model::event::Event;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::outline::{Act, CellOutline, ImpossibleCell, Outline, Write};
 use fathom_model::plan::setup::SetupSpec;
@@ -77,8 +78,9 @@ pub fn dry_run(
     ground: &Ground<'_>,
     plan: &Plan,
     cells: &[Cell],
+    wait: &mut Wait<'_>,
 ) -> Result<(Outline, Option<LabError>), LabError> {
-    let survey = Survey::new(ground, plan, cells)?;
+    let survey = Survey::new(ground, plan, cells, wait)?;
     Ok((survey.outline, survey.first))
 }
 
@@ -87,10 +89,16 @@ pub fn dry_run(
 ///
 /// # Errors
 /// The first refusal.
-pub(crate) fn check(lab: &Lab<'_>, plan: &Plan, cells: &[Cell]) -> Result<Vec<String>, LabError> {
-    let Lab { root, consent, protected, state_dir, .. } = lab;
+pub(crate) fn check(
+    lab: &mut Lab<'_>,
+    plan: &Plan,
+    cells: &[Cell],
+) -> Result<Vec<String>, LabError> {
+    let Lab { root, consent, protected, state_dir, stop, emit, .. } = lab;
     let ground = Ground { root, consent, protected, state_dir };
-    let Survey { outline, first, .. } = Survey::new(&ground, plan, cells)?;
+    let mut note = |text: &str| (emit)(Event::Note { text: text.to_owned() });
+    let wait = &mut Wait { note: &mut note, stop: Some(stop) };
+    let Survey { outline, first, .. } = Survey::new(&ground, plan, cells, wait)?;
     let exactly = |text: &String| format!("Cannot be put back exactly: {text}.");
     let notes = outline.unrestorable.iter().map(exactly).chain(outline.notes);
     first.map_or_else(|| Ok(notes.collect()), Err)
@@ -119,7 +127,12 @@ struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    fn new(ground: &'a Ground<'a>, plan: &'a Plan, cells: &[Cell]) -> Result<Self, LabError> {
+    fn new(
+        ground: &'a Ground<'a>,
+        plan: &'a Plan,
+        cells: &[Cell],
+        wait: &mut Wait<'_>,
+    ) -> Result<Self, LabError> {
         if cells.iter().all(|cell| cell.impossible.is_some()) {
             let text = format!("plan '{}' has no cell that can be measured", plan.name);
             return Err(LabError::Usage(text));
@@ -139,7 +152,7 @@ impl<'a> Survey<'a> {
         };
         survey.look_at_target();
         survey.look_at_setups(cells);
-        survey.look_at_own_knobs(cells);
+        survey.look_at_own_knobs(cells, wait)?;
         survey.look_at_memory();
         survey.outline.impossible = cells.iter().filter_map(impossible).collect();
         for cell in cells.iter().filter(|cell| cell.impossible.is_none()) {
@@ -380,7 +393,7 @@ impl<'a> Survey<'a> {
         let own = &self.plan.own_knobs;
         let old = |setting: &fathom_knobs::Setting| match self.own_now.get(&setting.knob) {
             Some(now) => now.clone(),
-            None => fathom_knobs::current(self.ground.root, setting, own),
+            None => fathom_knobs::current(self.ground.root, setting),
         };
         let known = |setting: &fathom_knobs::Setting| {
             let old = old(setting);

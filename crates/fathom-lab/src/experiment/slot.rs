@@ -106,7 +106,7 @@ impl Campaign<'_, '_, '_, '_> {
 
     /// What an error makes of a trial: before anything was measured, and for a signal, there is no trial.
     fn void_of(
-        &self,
+        &mut self,
         error: LabError,
         load: &Load,
         label: &str,
@@ -128,7 +128,7 @@ impl Campaign<'_, '_, '_, '_> {
         };
         Ok(Taken {
             record: program::empty_record(label, workload, 0),
-            readings: self.bench.readings(),
+            readings: self.bench.readings(self.lab)?,
             figures: BTreeMap::new(),
             output: String::new(),
             parts: Vec::new(),
@@ -195,7 +195,7 @@ impl Campaign<'_, '_, '_, '_> {
             let workload = program::workload_of("");
             let record = program::empty_record(label, workload, 0);
             let prepare_ns = clock::monotonic_ns() - begun_ns;
-            let (figures, readings) = (BTreeMap::new(), self.bench.readings());
+            let (figures, readings) = (BTreeMap::new(), self.bench.readings(self.lab)?);
             return Ok(Taken {
                 record,
                 readings,
@@ -208,7 +208,7 @@ impl Campaign<'_, '_, '_, '_> {
         }
         let dir = program::directory(&ready.target);
         self.bench.start_companion(self.lab, at.cell.companion.as_deref(), &dir)?;
-        let mut readings = self.bench.readings();
+        let mut readings = self.bench.readings(self.lab)?;
         let kills = calm::Kills::now(&self.lab.root);
         let missing = ready.now(&self.lab.root).map(|stacks| missing_members(&stacks));
         let prepare_ns = clock::monotonic_ns() - begun_ns;
@@ -216,10 +216,10 @@ impl Campaign<'_, '_, '_, '_> {
         let measured = self.measure_load(at, &ready, number, label)?;
         self.bench.fault_point("after a measurement");
         let died = self.bench.end_companions()?;
-        self.bench.read_after(&mut readings);
+        self.bench.read_after(self.lab, &mut readings)?;
         let environment = self
             .bench
-            .drift()
+            .drift(self.lab)?
             .or_else(|| self.bench.mounts_changed())
             .or_else(|| machine::drift(&self.lab.root, &self.plan.prepare))
             .or_else(|| calm::Kills::now(&self.lab.root).since(kills))

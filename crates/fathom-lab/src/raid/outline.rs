@@ -2,6 +2,7 @@
 
 use crate::error::LabError;
 use crate::experiment::outline::{self, Ground};
+use fathom_knobs::Wait;
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::outline::{ImpossibleCell, Outline};
@@ -33,7 +34,10 @@ pub fn dry_run(
 ) -> Result<(Outline, Alone, Option<LabError>), LabError> {
     let Some((matrix, members)) = plans.split_last() else { return Err(LabError::Interrupted) };
     let cells = cells(matrix)?;
-    let (mut outline, mut first) = outline::dry_run(ground, matrix, &cells)?;
+    // It has no commands of anybody's.
+    let mut note = |_: &str| ();
+    let wait = &mut Wait::to_the_end(&mut note);
+    let (mut outline, mut first) = outline::dry_run(ground, matrix, &cells, wait)?;
     for shown in &mut outline.cells {
         let cell = cells.iter().find(|cell| cell.index == shown.index);
         shown.name = cell.map_or_else(|| shown.name.clone(), name);
@@ -41,7 +45,7 @@ pub fn dry_run(
     outline.impossible = impossible(matrix, &cells);
     let mut alone = Alone::default();
     for plan in members {
-        let (own, refused) = outline::dry_run(ground, plan, &self::cells(plan)?)?;
+        let (own, refused) = outline::dry_run(ground, plan, &self::cells(plan)?, wait)?;
         alone.members += 1;
         alone.trials += own.trials;
         alone.time_ns = alone.time_ns.saturating_add(own.time_ns);
@@ -165,7 +169,10 @@ mod tests {
         let plans = plans(&four());
         let (all, alone, _) = dry_run(&ground, &plans).expect("is worked out");
         let own = |plan: &Plan| {
-            outline::dry_run(&ground, plan, &cells(plan).expect("cells")).expect("an outline").0
+            let mut note = |_: &str| ();
+            let wait = &mut Wait::to_the_end(&mut note);
+            let cells = cells(plan).expect("cells");
+            outline::dry_run(&ground, plan, &cells, wait).expect("an outline").0
         };
         let (member, arrays) = (own(&plans[0]), own(&plans[1]));
         assert_eq!((alone.members, alone.trials), (1, 2));

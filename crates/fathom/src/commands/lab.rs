@@ -10,6 +10,7 @@ use crate::output::Output;
 use crate::session::{self, Got, INTERVAL_NS, Purpose, Start};
 use fathom_base::suggest;
 use fathom_guard::{Consent, Protected};
+use fathom_knobs::Wait;
 use fathom_lab::experiment::outline::{self, Ground};
 use fathom_lab::experiment::{self, Ended, Experiment, Finished};
 use fathom_lab::restore::{self, Outcome};
@@ -63,7 +64,7 @@ fn carry_out(
     plan: &Plan,
 ) -> CommandResult {
     if args.dry_run {
-        dry_run(common, output, args, plan)
+        dry_run(common, output, stop, args, plan)
     } else if args.detach {
         detach::run(common, output)
     } else {
@@ -297,7 +298,13 @@ impl Known for Here {
     }
 }
 
-fn dry_run(common: &Common, output: Output, args: &Arguments, plan: &Plan) -> CommandResult {
+fn dry_run(
+    common: &Common,
+    output: Output,
+    stop: &StopFlag,
+    args: &Arguments,
+    plan: &Plan,
+) -> CommandResult {
     let internal =
         |error: &dyn std::fmt::Display| CommandError::report_as(output, error, Exit::Internal);
     let path = session::store_path(common).map_err(|error| internal(&error))?;
@@ -309,7 +316,9 @@ fn dry_run(common: &Common, output: Output, args: &Arguments, plan: &Plan) -> Co
         protected: &Protected { store_path: path.clone() },
         state_dir: &state_dir,
     };
-    let outlined = outline::dry_run(&ground, plan, &cells);
+    let mut note = |text: &str| output.note(text);
+    let wait = &mut Wait { note: &mut note, stop: Some(stop) };
+    let outlined = outline::dry_run(&ground, plan, &cells, wait);
     let (mut outline, refusal) = outlined
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_error(&error)))?;
     let mut exit = refusal.as_ref().map_or(Exit::Done, Exit::of_error);

@@ -78,7 +78,7 @@ pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
         Command::Raid(raid) => raid::run(common, output, stop, raid),
         Command::Layers(layers) => layers::run(common, output, stop, layers),
         Command::Attach(attach) => attach::run(common, output, stop, attach),
-        Command::Restore(restore) => restore::run(common, output, restore),
+        Command::Restore(restore) => restore::run(common, output, stop, restore),
         Command::Verify(verify) => verify::run(common, output, stop, verify),
         Command::Capture(capture) => capture::run(common, output, stop, capture),
         Command::Replay(replay) => replay::run(common, output, stop, replay),

@@ -9,13 +9,14 @@ use fathom_guard::{LockError, MeasuringLock, leftovers};
 use fathom_lab::restore::{self, ChangedSetting, Outcome, Report};
 use fathom_sys::process;
 use fathom_sys::program_marks;
+use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::tracing::left as traces;
 use std::fmt::Write;
 use std::path::Path;
 
 /// Puts back what killed experiments left changed, or says what that is.
-pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
+pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Restore) -> CommandResult {
     let root = SysRoot::live();
     let path = session::store_path(common)
         .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?;
@@ -30,7 +31,7 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     let was_there = [&ended, &still, &traces_removed, &traces_still].iter().any(|l| !l.is_empty());
     let lock = MeasuringLock::acquire(&root);
     let done = match &lock {
-        Ok(_) => put_in_order(&root, &state_dir, args.force, output),
+        Ok(_) => put_in_order(&root, &state_dir, args.force, output, stop),
         Err(LockError::Held { .. }) if was_there && has_no_more(&root, &state_dir) => {
             PutInOrder::default()
         }
@@ -68,7 +69,8 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     output.text(&text)?;
     let is_all = still.is_empty() && traces_still.is_empty();
     let of_programs = if is_all { Exit::Done } else { Exit::TargetIo };
-    let exit = exit_of(&done).max(of_programs);
+    let of_stop = if stop.is_set() { Exit::Interrupted } else { Exit::Done };
+    let exit = exit_of(&done).max(of_programs).max(of_stop);
     let lines: Vec<String> = done.changes.iter().map(ToString::to_string).collect();
     let change = |r: &Report| serde_json::json!({ "run": r.run_id, "what": r.what, "outcome": r.outcome.word() });
     let changes: Vec<serde_json::Value> = done.changes.iter().map(change).collect();
@@ -119,9 +121,15 @@ fn hidden_text(hidden: &[String]) -> String {
 }
 
 /// What only one may do at a time.
-fn put_in_order(root: &SysRoot, state_dir: &Path, force: bool, output: Output) -> PutInOrder {
+fn put_in_order(
+    root: &SysRoot,
+    state_dir: &Path,
+    force: bool,
+    output: Output,
+    stop: &StopFlag,
+) -> PutInOrder {
     session::tell_of_the_gone(root, state_dir, output);
-    let done = session::restore_left_behind(root, state_dir, force, output);
+    let done = session::restore_left_behind(root, state_dir, force, output, stop);
     session::forget_the_removed(root, state_dir, output);
     done
 }

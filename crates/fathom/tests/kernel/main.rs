@@ -44,6 +44,7 @@ mod lab_plans;
 mod lab_refused;
 mod lab_services;
 mod lab_several;
+mod lab_slow;
 mod limits;
 mod limits_priority;
 mod open_loop;
@@ -133,6 +134,7 @@ fn experiments() -> Vec<Trial> {
     trials.extend(lab_grid::trials());
     trials.extend(lab_refused::trials());
     trials.extend(lab_several::trials());
+    trials.extend(lab_slow::trials());
     trials.extend(lab_services::trials());
     trials.extend(knobs::trials());
     trials

@@ -6,7 +6,7 @@ use crate::error::{ErrorClass, LabError};
 use crate::experiment::{bench, boot, places};
 use crate::target::TargetWish;
 use fathom_base::units::format_sizes;
-use fathom_knobs::KnobError;
+use fathom_knobs::{KnobError, Wait};
 use fathom_model::plan::cell::Cell;
 use fathom_model::stack::Stack;
 use fathom_sys::counters;
@@ -34,7 +34,14 @@ impl Survey<'_> {
 
     /// Each knob of the user's own that a cell sets, read once: what cannot be read must not be found out when devices have been
     /// overwritten. What only another boot has is not there yet, nor what only a setup has, as the plan says.
-    pub(super) fn look_at_own_knobs(&mut self, cells: &[Cell]) {
+    ///
+    /// # Errors
+    /// [`LabError::Interrupted`].
+    pub(super) fn look_at_own_knobs(
+        &mut self,
+        cells: &[Cell],
+        wait: &mut Wait<'_>,
+    ) -> Result<(), LabError> {
         let root = self.ground.root;
         let is_now = |cell: &&Cell| cell.impossible.is_none() && boot::wanted(root, cell).is_none();
         for own in &self.plan.own_knobs {
@@ -53,7 +60,10 @@ impl Survey<'_> {
                 self.own_now.insert(id, None);
                 continue;
             }
-            let now = fathom_knobs::check_own(root, own);
+            let now = fathom_knobs::check_own(root, own, wait);
+            if now.is_err() && wait.is_over() {
+                return Err(LabError::Interrupted);
+            }
             self.own_now.insert(id, now.as_ref().ok().cloned());
             if let Err(error) = now {
                 let cure = if is_built {
@@ -64,6 +74,7 @@ impl Survey<'_> {
                 self.refuse(bench::of_knob(error.with_cure(cure)));
             }
         }
+        Ok(())
     }
 
     /// A setting of devices where there is none, because fathom itself is measured.

@@ -124,7 +124,7 @@ impl Application {
     ) -> Result<(), CommandError> {
         let Some(text) = self.recipe.take() else { return Ok(()) };
         let asked = (self.devices.as_slice(), text.as_str());
-        let prepared = Prepared::of(&self.root, common, output, asked, &self.mark)?;
+        let prepared = Prepared::of(&self.root, common, output, stop, asked, &self.mark)?;
         let recipe = prepared.recipe;
         self.words = prepared.words(recipe.run);
         self.name = prepared.name();

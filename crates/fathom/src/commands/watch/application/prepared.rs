@@ -13,6 +13,7 @@ use fathom_guard::{LockError, MeasuringLock, PrivateDir};
 use fathom_lab::LabError;
 use fathom_lab::target::check_room_of_application;
 use fathom_sys::process;
+use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -40,6 +41,7 @@ impl Prepared {
         root: &SysRoot,
         common: &Common,
         output: Output,
+        stop: &StopFlag,
         (devices, text): (&[String], &str),
         mark: &str,
     ) -> Result<Self, CommandError> {
@@ -58,7 +60,7 @@ impl Prepared {
         if let Some(text) = recipe.missing() {
             return Err(CommandError::report_as(output, &text, Exit::Missing));
         }
-        let (lock, state_dir) = begin(root, common, output)?;
+        let (lock, state_dir) = begin(root, common, output, stop)?;
         let failed =
             |error: LabError| CommandError::report_as(output, &error, Exit::of_error(&error));
         let space = recipe.space_bytes(&settings);
@@ -109,13 +111,14 @@ fn begin(
     root: &SysRoot,
     common: &Common,
     output: Output,
+    stop: &StopFlag,
 ) -> Result<(Option<MeasuringLock>, PathBuf), CommandError> {
     let store = session::store_path(common)
         .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?;
     let state_dir = store.parent().unwrap_or(Path::new(".")).to_owned();
     match MeasuringLock::acquire(root) {
         Ok(lock) => {
-            session::clean_leftovers(root, &state_dir, output);
+            session::clean_leftovers(root, &state_dir, output, stop);
             Ok((Some(lock), state_dir))
         }
         Err(LockError::Held { holder })

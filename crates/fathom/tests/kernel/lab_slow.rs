@@ -1,0 +1,120 @@
+//! `fathom lab` with settings of the user's own whose commands hang: Ctrl-C ends them, and what they can put back is put back.
+
+use crate::cli::{Running, Sandbox, p, wait_until};
+use crate::lab::plan;
+use fathom_testkit::Capability::{FathomBinary, Tool};
+use fathom_testkit::{Trial, kernel_test};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub fn trials() -> Vec<Trial> {
+    let needs = [FathomBinary, Tool("kill")];
+    vec![
+        kernel_test("lab_hangs_writing", &needs, write_hangs),
+        kernel_test("lab_hangs_reading", &needs, read_hangs),
+        kernel_test("lab_hangs_putting_back", &needs, putting_back_hangs),
+    ]
+}
+
+/// A command that hangs may take 60 s; who asks for the end waits for none.
+const SOON: Duration = Duration::from_secs(40);
+
+/// A knob of one's own in a file, set to `b` from `a`.
+struct Own {
+    sandbox: Sandbox,
+    value: PathBuf,
+    flag: PathBuf,
+}
+
+impl Own {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let [value, flag] = ["value", "flag"].map(|name| sandbox.scratch.join(name));
+        fs::write(&value, "a\n").unwrap();
+        Self { sandbox, value, flag }
+    }
+
+    /// With VALUE and FLAG for the files.
+    fn plan(&self, load: &str, read: &str, write: &str) -> PathBuf {
+        let text = format!(
+            "target = 'null:'\n[[workload]]\nlabel = 'app'\ncommand = '{load}'\n[knobs]\nown.x = 'b'\n[design]\nblocks = 1\nsentinel = false\n\
+             [[own_knob]]\nname = 'x'\nread = '{read}'\nwrite = '{write}'\nvalues = ['a', 'b']\n[[objective]]\nmetric = 'application'\n"
+        );
+        let text = text.replace("VALUE", p(&self.value)).replace("FLAG", p(&self.flag));
+        plan(&self.sandbox, "slow", &text)
+    }
+
+    /// Asks for the end as soon as a command is named as one that is waited for.
+    fn interrupt(&self, file: &Path, named: &str) -> Running {
+        let running = self.sandbox.start(&["lab", p(file)], "note", 1);
+        wait_until("it is named", || running.said().contains(named));
+        running.signal("INT");
+        running
+    }
+
+    fn now(&self) -> String {
+        fs::read_to_string(&self.value).unwrap()
+    }
+}
+
+/// The value is there already: it is put back by the same command, which does not hang then.
+fn write_hangs() {
+    let own = Own::new();
+    let write = "echo {value} > VALUE; [ {value} = a ] || sleep 1000";
+    let file = own.plan("true", "cat VALUE", write);
+    let running = own.interrupt(&file, "own.x: its write command");
+    let begun = Instant::now();
+    let done = running.finish();
+    assert!(begun.elapsed() < SOON, "{done:?}");
+    assert_eq!((done.code, own.now().as_str()), (130, "a\n"), "{done:?}");
+    own.sandbox.nothing_left(&[]);
+    let left = own.sandbox.run(&["restore", "--list"]);
+    assert!(left.stdout.contains("Nothing is left changed."), "{left:?}");
+}
+
+/// Read after the measurement: that is told, too, and there is no trial that would be void for it.
+fn read_hangs() {
+    let own = Own::new();
+    let read = "if [ -e FLAG ]; then rm FLAG; sleep 1000; fi; cat VALUE";
+    let file = own.plan(": > FLAG", read, "echo {value} > VALUE");
+    let running = own.interrupt(&file, "own.x: its read command");
+    let begun = Instant::now();
+    let done = running.finish();
+    assert!(begun.elapsed() < SOON, "{done:?}");
+    assert_eq!((done.code, own.now().as_str()), (130, "a\n"), "{done:?}");
+    assert!(done.stderr.contains("interrupted before anything was measured"), "{done:?}");
+}
+
+/// What is not put back is said, is tried by nobody a second time, and stays in the journal.
+fn putting_back_hangs() {
+    let own = Own::new();
+    let write = "[ {value} = b ] || [ -e FLAG ] || sleep 1000; echo {value} > VALUE";
+    let file = own.plan("true", "cat VALUE", write);
+    let running = own.interrupt(&file, "own.x: its write command");
+    let begun = Instant::now();
+    let done = running.finish();
+    assert!(begun.elapsed() < SOON, "{done:?}");
+    assert_eq!((done.code, own.now().as_str()), (5, "b\n"), "{done:?}");
+    let told = "ended, because somebody asked for the end; before fathom own.x was a";
+    assert!(done.stderr.contains(told), "{done:?}");
+    // The same of fathom restore.
+    let running = {
+        let mut command = own.sandbox.command(&["restore"]);
+        Running::of(
+            command
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .unwrap(),
+        )
+    };
+    wait_until("it is named", || running.said().contains("own.x: its write command"));
+    running.signal("INT");
+    let begun = Instant::now();
+    let done = running.finish();
+    assert!(begun.elapsed() < SOON && done.code == 130, "{done:?}");
+    fs::write(&own.flag, "").unwrap();
+    let restored = own.sandbox.run(&["restore"]);
+    assert_eq!((restored.code, own.now().as_str()), (0, "a\n"), "{restored:?}");
+}
