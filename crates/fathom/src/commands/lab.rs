@@ -462,14 +462,18 @@ pub(super) fn ended_text(finished: &Finished, again: &str) -> String {
         },
         Ended::Budget(why) => format!("Ended by its budget: {why}.\n"),
         Ended::Interrupted => format!("Interrupted; {again}.\n"),
-        Ended::Failed { cause, .. } => {
+        Ended::Failed { cause, class } => {
             // What stayed is told below, in its own words.
             let is_below = |report: &restore::Report| cause.contains(&report.to_string());
             let cause = match finished.restored.iter().any(is_below) {
                 true => "settings of the trial before could not be put back, see below",
                 false => cause.as_str(),
             };
-            format!("ENDED by a failure: {cause}\nWhen the cause is gone, {again}.\n")
+            let why = match class {
+                Some(_) => " by a failure",
+                None => ", because none of the last three trials counts; the last",
+            };
+            format!("ENDED{why}: {cause}\nWhen the cause is gone, {again}.\n")
         }
         Ended::Boot(wanted) => {
             format!("The rest needs another boot: {}. Then {again}.\n", wanted.join("; or "))

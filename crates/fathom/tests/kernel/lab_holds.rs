@@ -27,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         kernel_test("lab_settings_of_every_target", &ext4, every_target),
         kernel_test("lab_full_disk_of_the_journal", &ext4, full_journal),
+        kernel_test("lab_ended_by_disturbances", &[FathomBinary], disturbed),
     ]
 }
 
@@ -43,6 +44,16 @@ fn have_settings(records: &[Value], places: usize) {
             assert_eq!((&knob["before"], &knob["after"]), (level, level), "{cell}");
         }
     }
+}
+
+/// Where failures end nothing, it is said what does.
+fn disturbed() {
+    let sandbox = Sandbox::new();
+    let text = "target = 'null:'\non_error = 'continue'\n[[workload]]\nlabel = 'app'\ncommand = 'sleep 0.3'\n\
+        [factors]\ncompanion = ['true', 'sleep 0.01']\n[design]\nblocks = 6\nsentinel = false\n[[objective]]\nmetric = 'application'\n";
+    let done = sandbox.run(&["lab", p(&plan(&sandbox, "disturbed", text))]);
+    let told = "ENDED, because none of the last three trials counts; the last: the companion ended before the trial did";
+    assert!(done.code == 1 && done.stdout.contains(told), "{done:?}");
 }
 
 /// Somebody changes the options that a factor has chosen: that trial is void and says so, and the next one has them again.
