@@ -43,7 +43,6 @@ use fathom_sys::sysroot::SysRoot;
 use resume::Done;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::path::PathBuf;
 
 /// Trials in a row that may be void because of what the machine did beside, before that ends the experiment.
@@ -196,12 +195,6 @@ struct Stage {
 }
 
 impl Stage {
-    /// The numbers of its blocks.
-    fn blocks(&self, plan: &Plan) -> Range<u32> {
-        let first = self.number.saturating_mul(plan.design.blocks);
-        first..first.saturating_add(plan.design.blocks)
-    }
-
     /// The cells that have their turn in it. What is compared is measured in the same blocks.
     fn cells(&self, plan: &Plan, cells: &[Cell]) -> Vec<Cell> {
         let baseline = study::baseline(plan, cells);
@@ -252,7 +245,7 @@ impl Campaign<'_, '_, '_, '_> {
     /// take turns, because what only one boot has is in all that was measured in it.
     fn blocks(&mut self) -> Result<Ended, LabError> {
         let mut unbooted: Vec<String> = Vec::new();
-        for block in self.stage.blocks(&self.plan) {
+        for block in self.plan.blocks_of(self.stage.number) {
             let slots = self.stage.order(&self.plan, &self.cells, self.seed, block);
             let (done, tried) = (Done::of(&self.records), Done::tried(&self.records));
             let mut is_last = false;
@@ -348,7 +341,7 @@ impl Campaign<'_, '_, '_, '_> {
             if slot.is_sentinel { format!("{name} (sentinel)") } else { name }
         };
         let event = fathom_model::event::Event::SlotStarted {
-            block: slots[at].block + 1 - self.stage.blocks(&self.plan).start,
+            block: slots[at].block + 1 - self.plan.blocks_of(self.stage.number).start,
             blocks: self.plan.design.blocks,
             place: at as u32 + 1,
             places: slots.len() as u32,
@@ -361,7 +354,7 @@ impl Campaign<'_, '_, '_, '_> {
 
     /// Expected time of everything from this place on, by what trials took so far, or what they say themselves.
     fn rest_ns(&self, slots: &[Slot], at: usize) -> u64 {
-        let end = self.stage.blocks(&self.plan).end;
+        let end = self.plan.blocks_of(self.stage.number).end;
         let blocks_after = u64::from(end.saturating_sub(slots[at].block + 1));
         let left = slots.len() as u64 * blocks_after + (slots.len() - at) as u64;
         let planned = |cell: &Cell| outline::trial_ns(&self.plan, cell);
@@ -400,9 +393,17 @@ impl Campaign<'_, '_, '_, '_> {
         if self.plan.design.kind != DesignKind::Narrowing {
             return Ok(false);
         }
-        let last = self.stage.blocks(&self.plan).end.saturating_sub(1);
+        let last = self.plan.blocks_of(self.stage.number).end.saturating_sub(1);
         let studied = study::study(&self.plan, &self.cells, &self.records_up_to(last));
         let Some(narrowed) = studied.narrowed else { return Ok(false) };
+        if !narrowed.same.is_empty() {
+            let (best, same) = (&narrowed.best, narrowed.same.join(", "));
+            let margin = (1000.0 * studied.margin).round() / 10.0;
+            self.lab.note(format!(
+                "Narrowing ended at {best}: {same} do not differ by {margin} %; what lies between them is not measured."
+            ));
+            return Ok(false);
+        }
         // The narrowing wants more to be better.
         let first = studied.ranking.figures.first().and_then(|place| studied.figures.get(*place));
         let sign = if first.is_some_and(|figure| !figure.is_more_better()) { -1.0 } else { 1.0 };

@@ -433,6 +433,24 @@ impl Plan {
     pub fn asks_for(&self, metric: Metric) -> bool {
         self.objectives.iter().any(|objective| objective.metric == metric)
     }
+
+    /// The stage that a block belongs to: of a narrowing the first one for the given levels, then one for each further level, of as many
+    /// blocks each; of all others there is only one.
+    #[must_use]
+    pub fn stage_of(&self, block: u32) -> u32 {
+        match self.design.kind {
+            DesignKind::Narrowing => block / self.design.blocks.max(1),
+            _ => 0,
+        }
+    }
+
+    /// The blocks that are planned of a stage.
+    #[must_use]
+    pub fn blocks_of(&self, stage: u32) -> std::ops::Range<u32> {
+        let each = self.design.blocks.max(1);
+        let first = stage.saturating_mul(each);
+        first..first.saturating_add(each)
+    }
 }
 
 /// What is done around trials.

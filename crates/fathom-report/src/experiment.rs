@@ -348,6 +348,13 @@ pub fn narrowed(study: &ExperimentStudy, found: &Narrowed) -> String {
     if found.is_at_end {
         text += "; that is the end of what was measured, the optimum may lie beyond";
     }
+    if !found.same.is_empty() {
+        let same = found.same.join(", ");
+        text += &format!(
+            "; {same} do not differ by {}, so that nothing between them was measured",
+            words::percent(study.margin)
+        );
+    }
     if let Some((_, figure)) = first(study) {
         let points = found.levels.iter();
         let points = points

@@ -166,7 +166,8 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         choice::study(plan, (&cells[at], base), trials.records(), own)
     });
     let nulls = first.map(|at| effects::null_factors(plan, cells, &values[at], &boots, level));
-    let narrowed = narrowing::study(plan, (cells, baseline), &figures, &values, (&ranking, &boots));
+    let narrowed =
+        narrowing::study(plan, (cells, baseline), &figures, &values, (&ranking, &boots, level));
     let mut study = ExperimentStudy {
         name: plan.name.clone(),
         question: plan.question.clone(),

@@ -1,7 +1,7 @@
 //! Where the best value of one numeric factor lies, as far as it has been narrowed.
 
 use super::boots::Boots;
-use super::cells::Values;
+use super::cells::{Values, question};
 use super::figures::Figure;
 use super::level_of;
 use super::looks::LEVEL;
@@ -10,6 +10,7 @@ use fathom_base::order::Order;
 use fathom_base::units::{parse_count, parse_duration_ns, parse_size};
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::{DesignKind, Plan};
+use fathom_stats::equivalence::Decision;
 use fathom_stats::interval::median;
 use serde::Serialize;
 
@@ -28,9 +29,15 @@ pub struct Narrowed {
     pub worse_below: Option<String>,
     /// Likewise above.
     pub worse_above: Option<String>,
+    /// The best and those beside it, three in all, when each two of them are shown not to differ by the margin: nothing between them is
+    /// measured then. Empty when that is not known.
+    pub same: Vec<String>,
     /// The best is the smallest or the largest level: the optimum may lie beyond.
     pub is_at_end: bool,
 }
+
+/// So many neighbours that do the same leave no room for a better one between two of them, unless it stands out like a needle.
+const SAME: usize = 3;
 
 /// A level as a number, whatever its unit.
 fn number(level: &str) -> Option<f64> {
@@ -46,13 +53,13 @@ pub fn study(
     (cells, baseline): (&[Cell], usize),
     figures: &[Figure],
     values: &[Values],
-    (ranking, boots): (&Ranking, &Boots),
+    (ranking, boots, level): (&Ranking, &Boots, f64),
 ) -> Option<Narrowed> {
     if plan.design.kind != DesignKind::Narrowing {
         return None;
     }
     let place = *ranking.figures.first()?;
-    figures.get(place)?;
+    let figure = figures.get(place)?;
     let factor = plan.factors.first()?.name.clone();
     let own = &values[place];
     let mut found: Vec<(f64, usize, String, f64)> = Vec::new();
@@ -70,7 +77,18 @@ pub fn study(
     let is_worse = |(_, at, ..): &&(f64, usize, String, f64)| !is_leader(at);
     let below = found[..best].iter().rev().find(is_worse).map(|(_, _, level, _)| level.clone());
     let above = found[best + 1..].iter().find(is_worse).map(|(_, _, level, _)| level.clone());
+    let first = best.saturating_sub(1).min(found.len().saturating_sub(SAME));
+    let beside = found.get(first..first + SAME).unwrap_or_default();
+    let question = question(figure, 100.0 * plan.design.margin, level);
+    let is_same = |a: usize, b: usize| {
+        let answer = boots.compare(own, (a, b), &question);
+        answer.is_some_and(|answer| answer.decision == Decision::Equivalent)
+    };
+    let mut pairs = (0..beside.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+    let are_same = pairs.all(|(a, b)| is_same(beside[a].1, beside[b].1));
+    let same = beside.iter().filter(|_| are_same).map(|(_, _, level, _)| level.clone()).collect();
     Some(Narrowed {
+        same,
         factor,
         best: found[best].2.clone(),
         worse_below: below,
@@ -97,7 +115,6 @@ mod tests {
     use crate::experiment::sample::{Sample, noise};
     use crate::experiment::study as study_experiment;
     use fathom_base::prng::Prng;
-    use fathom_stats::equivalence::Decision;
 
     /// The machine gets faster by 2 % from block to block, and no level does anything: the level that was measured last is not the better for it.
     #[test]
@@ -129,6 +146,26 @@ mod tests {
             "{found:?}"
         );
         assert!(study.drift.is_some_and(|drift| drift.is_found() && drift.repetitions == 16));
+    }
+
+    /// Levels that do the same are shown to, which a mere want of power is not; the best must be among them.
+    #[test]
+    fn neighbours_that_do_the_same_end_it() {
+        let same = |rates: &[f64], spread: f64| {
+            let mut prng = Prng::new(5, 0);
+            let levels = &["4", "64", "1024", "256"][..rates.len()];
+            let mut sample = Sample::new(&[("nr_requests", levels)], 8, |cell, _| {
+                rates[cell.index as usize] * noise(&mut prng, spread)
+            });
+            sample.plan.design.kind = DesignKind::Narrowing;
+            let study = study_experiment(&sample.plan, &sample.cells, &sample.records);
+            study.narrowed.expect("narrowed").same
+        };
+        assert_eq!(same(&[1000.0, 1000.0, 1000.0], 0.004), ["4", "64", "1024"]);
+        assert_eq!(same(&[1000.0, 1000.0, 1000.0], 0.1), [""; 0], "nobody knows");
+        assert_eq!(same(&[1000.0, 1000.0, 1000.0, 1300.0], 0.004), [""; 0], "a peak");
+        assert_eq!(same(&[950.0, 1000.0, 1000.0, 1002.0], 0.004), ["64", "256", "1024"]);
+        assert_eq!(same(&[1000.0, 1000.0], 0.004), [""; 0], "too few");
     }
 
     #[test]

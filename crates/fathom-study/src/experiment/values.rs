@@ -2,8 +2,8 @@
 
 use super::figures::{self, Figure};
 use fathom_base::order::Order;
+use fathom_model::plan::Plan;
 use fathom_model::plan::cell::{Cell, CellRecord, Slot};
-use fathom_model::plan::{DesignKind, Plan};
 use fathom_model::record::{Ending, Record};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,14 +46,10 @@ pub struct Trials<'a> {
 
 /// How many blocks of each stage are whole, given the cells that were tried in each block.
 fn stages(plan: &Plan, cells: &[Cell], tried: &BTreeMap<u32, Vec<u32>>) -> Vec<u32> {
-    let each = match plan.design.kind {
-        DesignKind::Narrowing => plan.design.blocks.max(1),
-        _ => u32::MAX,
-    };
-    let of = |stage: u32| tried.iter().filter(move |(block, _)| *block / each == stage);
+    let of = |stage: u32| tried.iter().filter(move |(block, _)| plan.stage_of(**block) == stage);
     let is_tried =
         |stage: u32, cell: &Cell| of(stage).any(|(_, there)| there.contains(&cell.index));
-    let last = tried.keys().last().map_or(0, |block| block / each);
+    let last = tried.keys().last().map_or(0, |block| plan.stage_of(*block));
     let stage = |stage: u32| {
         // Of what was not tried at all nobody knows when it would be: it was given.
         let later = |cell: &Cell| (1..=last).any(|later| is_tried(later, cell));

@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_ready_plans_touch_nothing_dry", &ext4, ready_plans),
         kernel_test("lab_ready_plans_ask_for_consent", &[FathomBinary, LoopDevices], consent),
         kernel_test("lab_narrowing_finds_the_optimum", &[FathomBinary], narrowing),
+        kernel_test("lab_narrowing_ends_where_nothing_differs", &[FathomBinary], nothing_differs),
         kernel_test("lab_stages", &[FathomBinary], stages),
         kernel_test("lab_remount", &remount, remounts),
         kernel_test("lab_watches_a_command", &ext4, watches_a_command),
@@ -341,6 +342,25 @@ fn scores(done: &Done) -> Vec<(Value, f64)> {
         (record["cell"]["levels"].clone(), score)
     };
     done.records().into_iter().map(of).collect()
+}
+
+/// Levels that are shown to do the same: the given ones are measured, and nothing between them.
+fn nothing_differs() {
+    let sandbox = Sandbox::new();
+    let n = sandbox.scratch.join("n");
+    let command = format!(
+        "n=$(cat {n} 2>/dev/null || echo 0); echo $((n + 1)) > {n}; echo score: $((1000 + n * 7 % 10)) {{size}}",
+        n = p(&n)
+    );
+    let rest = "[factors]\nworkload.size = [4, 64, 1024]\n[design]\nkind = 'narrowing'\nblocks = 8\nsentinel = false\nsequential = false\n";
+    let file = scored(&sandbox, "same", &command, rest);
+    let done = lab(&sandbox, &file, &[]);
+    let narrowed = &done.result()["experiment"]["narrowed"];
+    assert_eq!(narrowed["same"], serde_json::json!(["4", "64", "1024"]), "{narrowed}");
+    assert_eq!(trials_of(&done.records()).len(), 24, "{done:?}");
+    let shown = sandbox.run(&["show", &done.id()]);
+    let told = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("4, 64, 1024 do not differ by 3 %"), "{shown:?}");
 }
 
 /// A knob of the plan's own, whose best value is 100: the search comes to it from 4, 64 and 1024, and puts back what was there.
