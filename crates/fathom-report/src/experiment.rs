@@ -229,7 +229,10 @@ pub fn beside(study: &ExperimentStudy) -> Option<String> {
     };
     let others = (0..study.figures.len()).filter(|other| *other != place);
     let said: Vec<String> = others.filter_map(one).collect();
-    let with = if winner == study.baseline { "With it" } else { "With it, against the baseline" };
+    let own = &study.cells[winner].figures;
+    let mut rest = own.iter().enumerate().filter(|(at, _)| *at != place);
+    let is_compared = rest.any(|(_, own)| own.as_ref().is_some_and(|own| own.change.is_some()));
+    let with = if is_compared { "With it, against the baseline" } else { "With it" };
     (!said.is_empty()).then(|| format!("{with}: {}.", said.join("; ")))
 }
 

@@ -271,6 +271,7 @@ fn what_was_not_compared_is_no_answer() {
     );
     assert!(said.contains("2 of 3 cells were not measured in any trial that counts"), "{said}");
     assert!(!said.contains("set block.scheduler") && !said.contains("as it is"), "{said}");
+    assert!(said.contains("With it: p99") && !said.contains("against the baseline: p99"), "{said}");
     let alone = answer(&of(&|record| cell(record) == 0));
     assert!(
         alone.starts_with("No answer yet: nothing but the baseline (scheduler=none)"),
