@@ -55,6 +55,8 @@ pub struct Experiment {
     pub plan: Plan,
     /// Where a test ends the process.
     pub faults: Faults,
+    /// What its cells are called while they are measured, and in their records.
+    pub name: fn(&Cell) -> String,
 }
 
 /// How an experiment ended.
@@ -121,6 +123,7 @@ pub fn run(
         lab,
         plan,
         cells,
+        name: experiment.name,
         seed,
         bench: &mut bench,
         keep_record,
@@ -172,6 +175,7 @@ struct Campaign<'r, 'l, 'b, 'k> {
     lab: &'r mut Lab<'l>,
     plan: Plan,
     cells: Vec<Cell>,
+    name: fn(&Cell) -> String,
     seed: u64,
     bench: &'b mut Bench,
     keep_record: KeepRecord<'k>,
@@ -337,7 +341,7 @@ impl Campaign<'_, '_, '_, '_> {
     fn announce(&mut self, slots: &[Slot], at: usize, cell: &Cell, eta_ns: u64) {
         let name = |slot: &Slot| {
             let cell = self.cells.iter().find(|cell| cell.index == slot.cell);
-            let name = cell.map(Cell::name).unwrap_or_default();
+            let name = cell.map(self.name).unwrap_or_default();
             if slot.is_sentinel { format!("{name} (sentinel)") } else { name }
         };
         let event = fathom_model::event::Event::SlotStarted {
@@ -345,7 +349,7 @@ impl Campaign<'_, '_, '_, '_> {
             blocks: self.plan.design.blocks,
             place: at as u32 + 1,
             places: slots.len() as u32,
-            cell: if slots[at].is_sentinel { name(&slots[at]) } else { cell.name() },
+            cell: if slots[at].is_sentinel { name(&slots[at]) } else { (self.name)(cell) },
             next: slots.get(at + 1).map(name),
             eta_ns,
         };

@@ -285,7 +285,8 @@ pub fn run(
     let before = around::look(lab, &all.plan);
     let mut last = Vec::new();
     for plan in plans {
-        let experiment = Experiment { plan: plan.clone(), faults: faults.clone() };
+        let experiment =
+            Experiment { plan: plan.clone(), faults: faults.clone(), name: outline::name };
         match experiment::run(lab, &experiment, &of_plan(plan, done), &mut *keep_record) {
             Ok(finished) => {
                 last.clone_from(&finished.records);

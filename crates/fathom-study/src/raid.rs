@@ -257,6 +257,25 @@ pub fn has_chunks(level: &str) -> bool {
     level != "raid1"
 }
 
+/// Levels of factors, without those of factors that the array does not have.
+#[must_use]
+pub fn own_levels(levels: &[(String, String)]) -> Vec<(String, String)> {
+    let of = levels.iter().find(|(name, _)| name == factor::LEVEL);
+    let of = of.map_or("", |(_, level)| level.as_str());
+    let is_own = |(name, _): &&(String, String)| has_factor(of, name);
+    levels.iter().filter(is_own).cloned().collect()
+}
+
+/// False for what a level does not have.
+#[must_use]
+pub fn has_factor(level: &str, factor: &str) -> bool {
+    match factor {
+        factor::LAYOUT => has_layouts(level),
+        factor::CHUNK => has_chunks(level),
+        _ => true,
+    }
+}
+
 /// What tells one array from another: level, layout, chunk, members.
 type Key = (String, Option<String>, Option<String>, Option<String>);
 
@@ -310,8 +329,7 @@ fn sorted(records: &[Record]) -> (Vec<&Record>, Vec<VoidTrial>) {
             None => good.push(record),
             Some(cause) => void.push(VoidTrial {
                 slot: cell.slot,
-                cell: cell
-                    .levels
+                cell: own_levels(&cell.levels)
                     .iter()
                     .map(|(f, l)| format!("{f}={l}"))
                     .collect::<Vec<_>>()

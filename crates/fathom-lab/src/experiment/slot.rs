@@ -79,7 +79,7 @@ impl Campaign<'_, '_, '_, '_> {
             if done.has(&at.slot, &load.label) {
                 continue;
             }
-            let name = at.cell.name();
+            let name = (self.name)(at.cell);
             let label = if is_single { name } else { format!("{name}, {}", load.label) };
             let begun_ns = clock::monotonic_ns();
             let taken = match self.measure(at, &loads, number, &label) {

@@ -6,7 +6,7 @@ use fathom_knobs::Wait;
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::outline::{ImpossibleCell, Outline};
-use fathom_study::raid::{factor, has_chunks, has_layouts};
+use fathom_study::raid::{self, factor};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -111,18 +111,13 @@ fn level<'c>(cell: &'c Cell, factor: &str) -> Option<&'c String> {
 /// False for what the array's level does not have.
 fn has_factor(cell: &Cell, factor: &str) -> bool {
     let of = level(cell, factor::LEVEL).map_or("", String::as_str);
-    match factor {
-        factor::LAYOUT => has_layouts(of),
-        factor::CHUNK => has_chunks(of),
-        _ => true,
-    }
+    raid::has_factor(of, factor)
 }
 
 /// The levels of a cell, but for those of factors that its array does not have.
-fn name(cell: &Cell) -> String {
-    let mut shown = cell.clone();
-    shown.levels.retain(|(factor, _)| has_factor(cell, factor));
-    shown.name()
+pub(super) fn name(cell: &Cell) -> String {
+    let levels = raid::own_levels(&cell.levels);
+    Cell { levels, ..cell.clone() }.name()
 }
 
 /// True for a cell that only repeats another one, or has a layout of another level.

@@ -162,7 +162,14 @@ fn the_odd_member_is_named() {
 #[test]
 fn void_trials_are_told_and_left_out() {
     let mut bad = array(State::Normal, 1, [0; 4]);
-    bad.cell.as_mut().expect("a cell").void = Some("mdadm refused".into());
+    let cell = bad.cell.as_mut().expect("a cell");
+    cell.void = Some("mdadm refused".into());
+    let words = |study: &RaidStudy| study.void[0].cell.clone();
+    let of_raid5 = words(&study(std::slice::from_ref(&bad)));
+    assert_eq!(of_raid5, "level=raid5 layout=left-symmetric chunk=64k state=normal");
+    // It has neither, whatever stands in the matrix.
+    bad.cell.as_mut().expect("a cell").levels[0].1 = "raid1".into();
+    assert_eq!(words(&study(std::slice::from_ref(&bad))), "level=raid1 state=normal");
     let study = study(&[bad]);
     assert_eq!((study.rows.len(), study.void.len()), (0, 1));
     assert_eq!(study.verdict, Verdict::Void);

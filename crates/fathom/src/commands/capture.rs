@@ -169,7 +169,11 @@ pub fn answer(
     let study = verdict::judge_stored(kind, records, unfinished);
     let findings = findings_text(&study.findings, study.verdict, output.width());
     let json = serde_json::to_value(captures().collect::<Vec<_>>()).unwrap_or_default();
-    Answer { text: format!("{}\n{findings}", pages.join("\n")), json: ("captures", json), study }
+    Answer {
+        text: format!("{}\n{findings}", pages.join("\n")),
+        json: vec![("captures", json)],
+        study,
+    }
 }
 
 /// The last lines: the cost, the files, the next step.

@@ -14,6 +14,7 @@ use fathom_knobs::Wait;
 use fathom_lab::experiment::outline::{self, Ground};
 use fathom_lab::experiment::{self, Ended, Experiment, Finished};
 use fathom_lab::restore::{self, Outcome};
+use fathom_model::plan::cell::Cell;
 use fathom_model::plan::outline::BeforeAfter;
 use fathom_model::plan::{DesignKind, Plan, PlanWorkload};
 use fathom_model::record::{Ending, RunKind};
@@ -385,6 +386,7 @@ fn measure(
             let experiment = Experiment {
                 plan: begun.plan.clone().unwrap_or_else(|| plan.clone()),
                 faults: session::faults(),
+                name: Cell::name,
             };
             let done = experiment::run(lab, &experiment, &begun.records, keep)?;
             let studied = study::study(&done.plan, &done.cells, &done.records);

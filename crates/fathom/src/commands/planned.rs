@@ -20,8 +20,8 @@ use serde_json::Value;
 pub struct Answer {
     /// For people, with the verdict at its end.
     pub text: String,
-    /// Name and value for programs.
-    pub json: (&'static str, Value),
+    /// Names and values for programs.
+    pub json: Vec<(&'static str, Value)>,
     /// What it is worth.
     pub study: Study,
 }
@@ -42,15 +42,22 @@ pub fn answer(
         }
         RunKind::Raid => {
             let study = judge(head.kind, None, records, unfinished);
+            let matrix = store.plan(&head.id).map_err(|e| CommandError::store(output, &e))?;
             let (text, found) = raid::answer(output, records, &study);
-            let json = serde_json::to_value(&found).unwrap_or_default();
-            Some(Answer { text, json: ("raid", json), study })
+            let impossible = matrix.as_ref().map(raid::impossible).unwrap_or_default();
+            let text = raid::with_impossible(text, &impossible, output.width());
+            let value = |value: serde_json::Result<Value>| value.unwrap_or_default();
+            let json = vec![
+                ("raid", value(serde_json::to_value(&found))),
+                ("impossible", value(serde_json::to_value(&impossible))),
+            ];
+            Some(Answer { text, json, study })
         }
         RunKind::Layers => {
             let study = judge(head.kind, None, records, unfinished);
             let (text, found) = layers::answer(output, records, &study);
             let json = serde_json::to_value(&found).unwrap_or_default();
-            Some(Answer { text, json: ("layers", json), study })
+            Some(Answer { text, json: vec![("layers", json)], study })
         }
         RunKind::Watch => Some(watch::stored::answer(output, records, unfinished)),
         RunKind::Capture | RunKind::Replay => {
@@ -105,7 +112,7 @@ fn of_experiment(
     let text = text(output, &found);
     Ok(Answer {
         text,
-        json: ("experiment", serde_json::to_value(&found).unwrap_or_default()),
+        json: vec![("experiment", serde_json::to_value(&found).unwrap_or_default())],
         study: judged,
     })
 }

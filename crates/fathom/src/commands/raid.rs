@@ -14,6 +14,7 @@ use fathom_lab::experiment::Finished;
 use fathom_lab::experiment::outline::Ground;
 use fathom_lab::raid::{self, Alone, LAYOUTS, LEVELS, RaidOptions, never, plans, run as run_plans};
 use fathom_model::plan::Plan;
+use fathom_model::plan::outline::ImpossibleCell;
 use fathom_model::plan::setup::SliceSpec;
 use fathom_model::record::{Record, RunKind};
 use fathom_report::experiment as experiment_report;
@@ -146,8 +147,8 @@ fn measure(
     let Some(finished) = finished else { return Ok(measured.exit) };
     let studied = study(&finished.records);
     let mut text = report::text(&studied, output.width());
-    let impossible = raid::impossible(matrix, &finished.cells);
-    text += &experiment_report::outline::impossible(&impossible, output.width());
+    let impossible = impossible(matrix);
+    text = with_impossible(text, &impossible, output.width());
     text += &lab::ended_text(&finished, "the same command goes on with the next trial");
     text += &lab::around_text(&finished.around);
     let _ = writeln!(text, "{}", measured.stored_as(|show| format!(". Next: {show}")));
@@ -159,6 +160,16 @@ fn measure(
     result["restored"] =
         finished.restored.iter().map(ToString::to_string).collect::<Vec<_>>().into();
     finish(output, &text, &result, measured.exit)
+}
+
+/// The arrays of a matrix that cannot be built.
+pub fn impossible(matrix: &Plan) -> Vec<ImpossibleCell> {
+    fathom_plan::cells(matrix).map_or_else(|_| Vec::new(), |cells| raid::impossible(matrix, &cells))
+}
+
+/// What a matrix says, with the arrays that cannot be built behind it.
+pub fn with_impossible(text: String, impossible: &[ImpossibleCell], width: usize) -> String {
+    text + &experiment_report::outline::impossible(impossible, width)
 }
 
 /// What a stored matrix says, with what [`super::planned::judge`] found of it.
@@ -274,6 +285,20 @@ fn slice(args: &Raid, are_loops: bool) -> Result<Option<SliceSpec>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A stored matrix tells what could not be built, as the live one does.
+    #[test]
+    fn a_stored_matrix_has_its_impossible_arrays() {
+        use crate::args::{Args, Command};
+        use clap::Parser;
+        let words = ["fathom", "raid", "loop:64MiB", "loop:64MiB", "loop:64MiB", "--level=raid0"];
+        let args = Args::try_parse_from(words).unwrap();
+        let Command::Raid(args) = &args.command else { unreachable!("raid was asked for") };
+        let matrix = plans(&options(args).unwrap()).pop().unwrap();
+        let text = with_impossible(String::new(), &impossible(&matrix), 200);
+        assert!(text.contains("raid0 has no redundancy and is never degraded"), "{text}");
+        assert!(!text.contains("layout"), "{text}");
+    }
 
     #[test]
     fn a_setting_that_does_not_exist_or_cannot_have_the_value_is_a_mistake() {

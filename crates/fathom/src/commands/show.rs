@@ -75,7 +75,7 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
     if let Some((name, (_, figures))) = found {
         result[name] = figures;
     }
-    if let Some(Answer { json: (name, value), .. }) = planned {
+    for (name, value) in planned.into_iter().flat_map(|Answer { json, .. }| json) {
         result[name] = value;
     }
     output.json("result", &result)?;

@@ -152,6 +152,11 @@ fn matrix(report: &GuestReport) {
     let void: Vec<&Value> = result["raid"]["void"].as_array().expect("a list").iter().collect();
     assert!(void.is_empty(), "{void:#?}");
     assert_eq!(result["ended"], "complete");
+    let told = &report.step("matrix").stdout;
+    for level in ["raid0", "raid1"] {
+        assert!(told.contains(&format!("level={level} ")), "{level}");
+        assert!(!told.contains(&format!("level={level} layout")), "{level} has none");
+    }
     let rows = rows(report);
     let mut names: Vec<String> = rows.iter().map(name).collect();
     names.sort();
@@ -242,6 +247,7 @@ fn stored(report: &GuestReport) {
             "n/a",
             "Rebuilding",
             "one member alone",
+            "n/a: raid0 has no redundancy",
         ],
     );
 }

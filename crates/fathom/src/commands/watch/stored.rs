@@ -18,7 +18,7 @@ pub fn answer(output: Output, records: &[Record], unfinished: Option<&str>) -> A
     let mut text = answer_text(&summary, output.width());
     text += &findings_text(&study.findings, study.verdict, output.width());
     let json = serde_json::to_value(&summary).unwrap_or_default();
-    Answer { text, json: ("watch", json), study }
+    Answer { text, json: vec![("watch", json)], study }
 }
 
 /// True when one of the two is a watch: then both must be.
