@@ -4,6 +4,7 @@
 
 use super::cells::Values;
 use super::values::pairs;
+use fathom_model::finding::{Finding, Severity};
 use fathom_model::plan::cell::Cell;
 use fathom_model::record::Record;
 use fathom_stats::equivalence::{Comparison, Question, compare_paired, compare_unpaired};
@@ -148,5 +149,74 @@ impl Boots {
         let of =
             |cell: usize| self.logs(values, cell).into_iter().map(f64::exp).collect::<Vec<_>>();
         compare_unpaired(&of(base), &of(cell), question).ok()
+    }
+}
+
+/// Blocks with trials of several boots, though they need none: an experiment that was broken off was taken up after another boot.
+pub fn mixed(cells: &[Cell], records: &[&Record]) -> Option<Finding> {
+    let mut of_blocks: BTreeMap<(u32, &BTreeMap<String, String>), Vec<&str>> = BTreeMap::new();
+    for own in records.iter().filter_map(|record| record.cell.as_deref()) {
+        let cell = cells.iter().find(|cell| cell.index == own.slot.cell);
+        if let Some((cell, boot)) = cell.zip(own.boot_id.as_deref()) {
+            let boots = of_blocks.entry((own.slot.block, &cell.boot)).or_default();
+            if !boots.contains(&boot) {
+                boots.push(boot);
+            }
+        }
+    }
+    let short = |boot: &&str| boot.split('-').next().unwrap_or_default().to_owned();
+    let several = of_blocks.iter().filter(|(_, boots)| boots.len() > 1);
+    let words: Vec<String> = several
+        .map(|((block, _), boots)| {
+            let boots: Vec<String> = boots.iter().map(short).collect();
+            format!("block {} in {}", block + 1, boots.join(", "))
+        })
+        .collect();
+    let named = match words.as_slice() {
+        [] => return None,
+        [a, b, c, rest @ ..] if !rest.is_empty() => {
+            format!("{a}; {b}; {c}; and {} more", rest.len())
+        }
+        few => few.join("; "),
+    };
+    let text = format!(
+        "the machine was booted in the middle of a block, so that its trials are of several boots ({named}): what differs from boot to boot \
+         is in what is compared within it"
+    );
+    Some(
+        Finding::new("mixed-boots", Severity::Note, text)
+            .advise("one such block among many matters little; where there are few blocks, begin anew with --new"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::experiment::sample::{Sample, noise};
+    use crate::experiment::study;
+    use fathom_base::prng::Prng;
+    use fathom_model::finding::Verdict;
+
+    #[test]
+    fn a_block_of_several_boots_is_named() {
+        let mut prng = Prng::new(1, 0);
+        let mut sample =
+            Sample::new(&[("a", &["x", "y", "z"])], 10, |_, _| 1000.0 * noise(&mut prng, 0.01));
+        let told = |sample: &Sample| {
+            let study = study(&sample.plan, &sample.cells, &sample.records);
+            let of_boots = study.findings.iter().find(|found| found.id == "mixed-boots");
+            (study.verdict, of_boots.map(|found| found.summary.clone()))
+        };
+        assert_eq!(told(&sample), (Verdict::Trusted, None), "nobody knows");
+        let boots = ["67d61fc3-3fe7-46af", "0b1c5f00-1111-2222"];
+        for (at, record) in sample.records.iter_mut().enumerate() {
+            let boot = boots[usize::from(at >= 12)].to_owned();
+            record.cell.as_mut().expect("a cell").boot_id = Some(boot);
+        }
+        assert_eq!(told(&sample), (Verdict::Trusted, None), "between two blocks");
+        sample.records[12].cell.as_mut().expect("a cell").boot_id = Some(boots[0].to_owned());
+        let (verdict, summary) = told(&sample);
+        let summary = summary.expect("told");
+        assert_eq!(verdict, Verdict::Trusted);
+        assert!(summary.contains("(block 5 in 67d61fc3, 0b1c5f00)"), "{summary}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::compare::metrics;
 use fathom_base::order::Order;
+use fathom_model::finding::{Finding, Severity};
 use fathom_model::plan::{Metric, Objective, Plan, PlanWorkload};
 use fathom_model::record::{JobRecord, OpClass, Record};
 use fathom_stats::Histogram;
@@ -107,6 +108,30 @@ pub(super) fn names(workload: &PlanWorkload) -> Vec<&str> {
 /// The first of them: the one that is meant where no objective names one.
 pub(super) fn first_name(workload: &PlanWorkload) -> Option<String> {
     names(workload).first().map(|name| (*name).to_owned())
+}
+
+/// A plan that an earlier version stored need not say which of a command's figures decides, and in which direction.
+pub(super) fn unnamed(plan: &Plan) -> Option<Finding> {
+    let is_open = |objective: &&Objective| {
+        objective.metric == Metric::Application && objective.figure.is_none()
+    };
+    let (workload, names) = plan.objectives.iter().filter(is_open).find_map(|objective| {
+        let is_meant =
+            |of: &&PlanWorkload| objective.workload.as_ref().is_none_or(|label| *label == of.label);
+        let mut meant = plan.workloads.iter().filter(is_meant).map(|of| (of, names(of)));
+        meant.find(|(_, names)| names.len() > 1)
+    })?;
+    let text = format!(
+        "the command of {} has several figures ({}), and the plan does not say which decides: it was {}, the first by the alphabet, and \
+         more of it counted as better",
+        workload.label,
+        names.join(", "),
+        names[0]
+    );
+    Some(
+        Finding::new("unnamed-figure", Severity::Doubtful, text)
+            .advise("begin anew with a plan that says it: figure = \"NAME\" and better = \"more\" or \"less\" beside metric = \"application\""),
+    )
 }
 
 /// The objectives first, then what stands beside them: of every workload its rate, the slow end of its latency, and what
@@ -366,6 +391,26 @@ fn percentile(jobs: &[&JobRecord], share: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::experiment::sample;
+
+    /// What such a plan ranks by is chance; one figure, or one that is named, is none.
+    #[test]
+    fn a_figure_that_the_alphabet_has_chosen_is_told() {
+        let mut plan = sample::plan(&[("a", &["x", "y"])]);
+        plan.objectives = vec![Objective::of(Metric::Application)];
+        let settings = &mut plan.workloads[0].settings;
+        settings.insert("figure.tps".into(), "tps = {}".into());
+        assert_eq!(unnamed(&plan), None);
+        let settings = &mut plan.workloads[0].settings;
+        settings.insert("figure.p99".into(), "p99 = {}".into());
+        let told = unnamed(&plan).expect("told").summary;
+        assert!(
+            told.contains("several figures (p99, tps)") && told.contains("it was p99"),
+            "{told}"
+        );
+        plan.objectives[0].figure = Some("tps".to_owned());
+        assert_eq!(unnamed(&plan), None);
+    }
+
     use crate::fixtures;
     use fathom_model::record::CpuTime;
 

@@ -197,6 +197,8 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         verdict: Verdict::Trusted,
     };
     let mut found = findings::of_study(&study, cells, &values, &boots, &nulls.unwrap_or_default());
+    found.extend(figures::unnamed(plan));
+    found.extend(boots::mixed(cells, trials.records()));
     found.extend(findings::of_trials(trials.records()));
     found.extend(findings::of_commands(trials.records()));
     let matters = |factor: &str| study.shows_effect(factor);
