@@ -55,7 +55,7 @@ pub fn layers(
     }
     let stack = target::resolve(lab, &fathom_inspect::stack::nearest_existing(path))?;
     let options = &sized(options, &stack)?;
-    let places = readable(lab, places(&stack, &options.target)?)?;
+    let places = readable(lab, path, places(&stack, &options.target)?)?;
     let disks = places.iter().filter(|place| place.layer.is_alone()).count() as u32;
     let rows: Vec<(String, Workload)> = places
         .iter()
@@ -100,7 +100,7 @@ pub fn layers(
 }
 
 /// Leaves out, and says so, what this process may not read.
-fn readable(lab: &mut Lab<'_>, places: Vec<Place>) -> Result<Vec<Place>, LabError> {
+fn readable(lab: &mut Lab<'_>, target: &Path, places: Vec<Place>) -> Result<Vec<Place>, LabError> {
     let mut refused = None;
     let mut left = Vec::new();
     for place in places {
@@ -123,9 +123,10 @@ fn readable(lab: &mut Lab<'_>, places: Vec<Place>) -> Result<Vec<Place>, LabErro
     match refused {
         Some((path, error)) if left.iter().all(|p| matches!(p.layer, Layer::Files { .. })) => {
             let reason = format!(
-                "no layer below can be read to compare with ({path}: {error}); run as root where raw devices may be read"
+                "no layer below it can be read to compare with ({path}: {error}); run as root where raw devices may be read"
             );
-            Err(LabError::Target { path: path.into(), reason, class: ErrorClass::Missing })
+            let path = target.to_owned();
+            Err(LabError::Target { path, reason, class: ErrorClass::Missing })
         }
         _ => Ok(left),
     }

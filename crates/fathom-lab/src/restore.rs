@@ -478,11 +478,19 @@ pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<Pending>, FileRef
 #[must_use]
 pub fn summary(reports: &[Report]) -> String {
     let done = reports.iter().filter(|report| report.outcome.is_done()).count();
-    match (done, reports.len()) {
+    // Nobody knows how many changes stand in a journal that is not read.
+    let journals = reports.iter().filter(|report| report.run_id.is_empty()).count();
+    let changes = match (done, reports.len() - journals) {
+        (0, 0) if journals > 0 => "nothing was put back".to_owned(),
         (0, 0) => "nothing was left changed".to_owned(),
         (1, 1) => "1 change is back as before".to_owned(),
         (done, all) if done == all => format!("{all} changes are back as before"),
         (done, all) => format!("{done} of {all} changes are back as before"),
+    };
+    match journals {
+        0 => changes,
+        1 => format!("{changes}; what 1 journal says is not done"),
+        more => format!("{changes}; what {more} journals say is not done"),
     }
 }
 

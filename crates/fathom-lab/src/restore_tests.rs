@@ -167,6 +167,11 @@ fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
     assert!(are_told(&forgotten, 0) && !path.exists(), "{forgotten:?}");
     assert!(forgotten.iter().all(|r| r.to_string().ends_with("forgotten")), "{forgotten:?}");
     assert_eq!(summary(&forgotten), "0 of 5 changes are back as before");
+    let mut others = vec![unreadable("the journal x", "it belongs to user 0".into())];
+    assert_eq!(summary(&others), "nothing was put back; what 1 journal says is not done");
+    others.extend(forgotten);
+    let both = "0 of 5 changes are back as before; what 1 journal says is not done";
+    assert_eq!(summary(&others), both);
     assert!(!dir.path().join("was-run").exists(), "no command is run");
 }
 

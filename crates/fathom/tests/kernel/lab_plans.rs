@@ -297,6 +297,19 @@ fn rights() {
     let other = of(now ^ 1);
     assert_eq!(other.code, 4, "{other:?}");
     assert!(other.stdout.contains("run as root: it takes its rights for 'setting vm.swappiness"));
+    // Writing a file of its own is no step that takes rights: attaching it is.
+    let built = text.replace(
+        "[prepare]\n",
+        "[setup]\ndevices = ['loop:8MiB']\n[prepare]\ndrop_caches = false\n",
+    );
+    fs::write(&plan, built.replace("size = '4M'\n", "")).unwrap();
+    let built = crate::cli::run(|| {
+        let mut command = crate::cli::as_nobody(&binary);
+        command.arg("--db").arg(dir.join("fathom.db")).args(["lab", p(&plan), "--dry-run"]);
+        command
+    });
+    assert!(built.code == 4 && built.stdout.contains("of zeros to"), "{built:?}");
+    assert!(built.stdout.contains("it takes its rights for 'losetup"), "{built:?}");
     assert!(!names(&dir).iter().any(|name| name.starts_with(".fathom-")), "no test file was made");
 }
 

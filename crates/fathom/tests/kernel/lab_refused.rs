@@ -1,9 +1,10 @@
 //! `fathom lab`: what would end an experiment at its first trial is told by `--dry-run`, and refused before anything is changed.
 
 use crate::cli::{Sandbox, p, run};
+use crate::filesystems::mounted;
 use crate::lab::plan;
-use fathom_testkit::Capability::{FathomBinary, LoopDevices, Root, Tool};
-use fathom_testkit::{LoopDevice, Mount, Trial, kernel_test};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
+use fathom_testkit::{FsKind, LoopDevice, Mount, Trial, kernel_test};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,11 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("lab_refuses_targets_first", &[FathomBinary], targets),
         kernel_test("lab_refuses_read_only_directories_first", &[FathomBinary, Root], read_only),
+        kernel_test(
+            "layers_without_rights",
+            &[FathomBinary, FsOnLoop(FsKind::Ext4), Tool("setpriv")],
+            layers_without_rights,
+        ),
         kernel_test("lab_refuses_own_knobs_first", &[FathomBinary], own_knobs),
         kernel_test("lab_refuses_own_knobs_before_a_setup", &[FathomBinary, Root], before_setup),
         kernel_test("lab_names_what_is_no_plan", &[FathomBinary, Root], no_plans),
@@ -140,6 +146,25 @@ fn targets() {
     let dry = plan(&sandbox, "made", &text);
     let done = sandbox.run(&["lab", p(&dry), "--dry-run"]);
     assert_eq!(done.code, 0, "{done:?}");
+}
+
+/// What stands first in the refusal is what was asked for, and not the device below it.
+fn layers_without_rights() {
+    let sandbox = Sandbox::new();
+    let binary = crate::cli::binary_for_nobody(&sandbox.scratch);
+    let ext4 = mounted(FsKind::Ext4, &[], "");
+    let dir = ext4.dir();
+    std::os::unix::fs::chown(dir, Some(65534), Some(65534)).unwrap();
+    let own = sandbox.scratch.join("own");
+    fs::create_dir(&own).unwrap();
+    std::os::unix::fs::chown(&own, Some(65534), Some(65534)).unwrap();
+    let refused = crate::cli::run(|| {
+        let mut command = crate::cli::as_nobody(&binary);
+        command.arg("--db").arg(own.join("fathom.db")).args(["layers", p(dir), "size=4M"]);
+        command
+    });
+    let told = format!("{}: no layer below it can be read to compare with (/dev/loop", p(dir));
+    assert!(refused.code == 4 && refused.stderr.contains(&told), "{refused:?}");
 }
 
 /// Commands that say nothing, and what could not be put back.
