@@ -101,6 +101,10 @@ pub fn undo(
     force: bool,
     wait: &mut Wait<'_>,
 ) -> Undo {
+    if wait.is_over() {
+        // A request that was made before is the reason to put it back; it has ended no more than the command that it came in.
+        wait.stop = None;
+    }
     let outcome = match &change.own {
         Some(own) => undo_own(root, log, own, change, force, wait),
         None => undo_at(root, log, step, change, force),

@@ -1,6 +1,7 @@
 //! Programs that run beside a measurement, or are one: each in a process group of its own, ended with all that they start, and by
 //! the kernel when this process dies.
 
+use crate::family;
 use crate::process;
 use crate::program_marks;
 use crate::sysroot::SysRoot;
@@ -235,6 +236,14 @@ pub fn end_with_group(child: &mut Child) {
         std::thread::sleep(LOOK);
     }
     kill_group(pid);
+    wait_for_killed(child);
+}
+
+/// Kills a child that is in no group of its own, and was not waited for yet, with all that it has started, as far as this user may.
+pub fn kill_family(root: &SysRoot, child: &mut Child) {
+    for pid in family::members(root, child.id()).into_iter().filter_map(group) {
+        rustix::process::kill_process(pid, Signal::KILL).ok();
+    }
     wait_for_killed(child);
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct Bench {
     own: Vec<OwnKnob>,
     /// Settings of the user's own whose commands did not put them back when that was tried last: what hung then hangs again.
     tried: BTreeMap<Step, Report>,
+    /// Somebody asked for the end while a command of theirs ran: none is run any more only to look.
+    is_cut: std::cell::Cell<bool>,
     prepared: BTreeMap<TargetKey, PreparedTarget>,
     wishes: BTreeMap<TargetKey, TargetWish>,
     companions: Vec<Program>,
@@ -99,6 +101,7 @@ impl Bench {
             theirs: Vec::new(),
             own: plan.own_knobs.clone(),
             tried: BTreeMap::new(),
+            is_cut: std::cell::Cell::default(),
             prepared: BTreeMap::new(),
             wishes: BTreeMap::new(),
             companions: Vec::new(),
@@ -347,8 +350,12 @@ impl Bench {
         }
         let log = Self::log(&mut self.log)?;
         let (root, own) = (&self.root, &self.own);
-        lab.waiting(Some(&stop), |wait| fathom_knobs::apply(root, log, &settings, own, wait))
-            .map_err(of_knob)?;
+        let applied =
+            lab.waiting(Some(&stop), |wait| fathom_knobs::apply(root, log, &settings, own, wait));
+        if applied.is_err() && stop.is_set() {
+            self.is_cut.set(true);
+        }
+        applied.map_err(of_knob)?;
         let mounted = std::mem::take(&mut self.mounted);
         self.learn_mounts(mounted);
         self.is_set = true;
@@ -395,7 +402,10 @@ impl Bench {
         let own = std::slice::from_ref(setting);
         let drift = fathom_knobs::drift(&self.root, own, &self.own, wait);
         match drift.first() {
-            Some(drift) if drift.now.is_none() && wait.is_over() => Err(LabError::Interrupted),
+            Some(drift) if drift.now.is_none() && wait.is_over() => {
+                self.is_cut.set(true);
+                Err(LabError::Interrupted)
+            }
             Some(drift) => Ok(drift.now.clone()),
             None => Ok(Some(setting.value.clone())),
         }
@@ -406,6 +416,7 @@ impl Bench {
         let (root, settings, own, stop) = (&self.root, &self.settings, &self.own, lab.stop.clone());
         let drift = lab.waiting(Some(&stop), |wait| fathom_knobs::drift(root, settings, own, wait));
         if drift.iter().any(|drift| drift.now.is_none()) && stop.is_set() {
+            self.is_cut.set(true);
             return Err(LabError::Interrupted);
         }
         let one = |d: &fathom_knobs::Drift| {
@@ -495,7 +506,9 @@ impl Bench {
     /// Looks for the last time at what was set on what stands now. What somebody has set between two trials stays theirs: it was there before
     /// the next one, and was put back after it.
     fn look_at_strayed(&mut self, lab: &mut Lab<'_>) {
-        let first = std::mem::take(&mut self.first);
+        let mut first = std::mem::take(&mut self.first);
+        let is_own = |place: &KnobPlace| matches!(place, KnobPlace::Own { .. });
+        first.retain(|(place, _), _| !(self.is_cut.get() && is_own(place)));
         let stop = unheard_yet(lab);
         let strayed = lab.waiting(stop.as_ref(), |wait| self.changed_since(first, wait));
         self.strayed.extend(strayed);

@@ -300,7 +300,7 @@ fn rights() {
     // Writing a file of its own is no step that takes rights: attaching it is.
     let built = text.replace(
         "[prepare]\n",
-        "[setup]\ndevices = ['loop:8MiB']\n[prepare]\ndrop_caches = false\n",
+        "[setup]\ndevices = ['loop:16MiB']\n[prepare]\ndrop_caches = false\n",
     );
     fs::write(&plan, built.replace("size = '4M'\n", "")).unwrap();
     let built = crate::cli::run(|| {

@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("lab_hangs_writing", &needs, write_hangs),
         kernel_test("lab_hangs_reading", &needs, read_hangs),
+        kernel_test("lab_hangs_before_it_is_set", &needs, reading_hangs_before_it_is_set),
         kernel_test("lab_hangs_putting_back", &needs, putting_back_hangs),
     ]
 }
@@ -86,16 +87,46 @@ fn read_hangs() {
     assert!(done.stderr.contains("interrupted before anything was measured"), "{done:?}");
 }
 
+/// Nothing was set yet: there is nothing to put back, and a command that hangs is not run once more to see that.
+fn reading_hangs_before_it_is_set() {
+    let own = Own::new();
+    // The first is before the start, the second is what was found.
+    let read = "echo >> FLAG; [ $(wc -l < FLAG) -lt 3 ] || sleep 1000; cat VALUE";
+    let file = own.plan("true", read, "echo {value} > VALUE");
+    let running = own.interrupt(&file, "own.x: its read command");
+    let begun = Instant::now();
+    let done = running.finish();
+    assert!(begun.elapsed() < SOON, "{done:?}");
+    assert_eq!((done.code, own.now().as_str()), (130, "a\n"), "{done:?}");
+    let read = fs::read_to_string(&own.flag).unwrap().lines().count();
+    assert_eq!(read, 3, "{done:?}");
+}
+
 /// What is not put back is said, is tried by nobody a second time, and stays in the journal.
 fn putting_back_hangs() {
     let own = Own::new();
     let write = "[ {value} = b ] || [ -e FLAG ] || sleep 1000; echo {value} > VALUE";
     let file = own.plan("true", "cat VALUE", write);
+    // One is put back before it, and one after it.
+    let mut text = fs::read_to_string(&file).unwrap();
+    text = text.replace("own.x = 'b'\n", "own.w = 'b'\nown.x = 'b'\nown.y = 'b'\n");
+    let others = ["w", "y"].map(|name| (name, own.sandbox.scratch.join(name)));
+    for (name, value) in &others {
+        fs::write(value, "a\n").unwrap();
+        text += &format!(
+            "[[own_knob]]\nname = '{name}'\nread = 'cat {0}'\nwrite = 'echo {{value}} > {0}'\nvalues = ['a', 'b']\n",
+            p(value)
+        );
+    }
+    fs::write(&file, text).unwrap();
     let running = own.interrupt(&file, "own.x: its write command");
     let begun = Instant::now();
     let done = running.finish();
     assert!(begun.elapsed() < SOON, "{done:?}");
     assert_eq!((done.code, own.now().as_str()), (5, "b\n"), "{done:?}");
+    for (name, value) in &others {
+        assert_eq!(fs::read_to_string(value).unwrap(), "a\n", "{name}: {done:?}");
+    }
     let told = "ended, because somebody asked for the end; before fathom own.x was a";
     assert!(done.stderr.contains(told), "{done:?}");
     // The same of fathom restore.
