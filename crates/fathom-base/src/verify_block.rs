@@ -30,6 +30,9 @@ pub const SECTOR_BYTES: usize = 512;
 /// The largest unit.
 pub const UNIT_BYTES_MAX: usize = 4096;
 
+/// The newest generation that a write can have: eight years of a million writes in a second.
+pub(crate) const GENERATION_MAX: u64 = (1 << 48) - 1;
+
 /// So many generations are tried of a copy whose own is not in it.
 const BEGUN_MAX: u64 = 64;
 
@@ -245,8 +248,8 @@ enum Sight {
     Parts(Vec<u64>),
     /// Somebody else's, or of another place.
     Elsewhere(Found),
-    /// Some sectors are sound (as in `Parts`), others (`None`) are not; what it resembles most.
-    Damaged(Vec<Option<u64>>, Found),
+    /// Some sectors may be sound (as in `Parts`), others (`None`) are not; what it resembles most, and whether these do.
+    Damaged(Vec<Option<u64>>, Found, bool),
 }
 
 impl Format {
@@ -354,7 +357,8 @@ impl Format {
         if legal.min_generation > 0 && legal.allows(0) {
             nearest = difference(unit, wanted, offset_bytes, 0);
         }
-        for generation in candidates.into_iter().filter(|&generation| generation > 0) {
+        let possible = 1..=GENERATION_MAX;
+        for generation in candidates.into_iter().filter(|one| possible.contains(one)) {
             self.build(wanted, offset_bytes, generation);
             let pairs = sectors.clone().zip(wanted.chunks_exact(SECTOR_BYTES));
             for (part, (found, wanted)) in parts.iter_mut().zip(pairs) {
@@ -372,14 +376,38 @@ impl Format {
         }
         tell_cut_off(unit, &mut parts, &whole);
         let sound: Option<Vec<u64>> = parts.iter().copied().collect();
-        match sound {
-            Some(sound) => Sight::Parts(sound),
-            // Unrelated data differs in half of all bits.
-            None if nearest.0 as usize > unit.len() * 2 && parts.iter().all(Option::is_none) => {
-                Sight::Elsewhere(Found::Foreign { head })
-            }
-            None => Sight::Damaged(parts, nearest.1),
+        if let Some(sound) = sound {
+            return Sight::Parts(sound);
         }
+        let resembles = self.resembles((unit, offset_bytes), &parts, &nearest.1);
+        // Zeros are nobody's.
+        let has_ours = parts.iter().flatten().any(|&part| part > 0);
+        if resembles || has_ours {
+            Sight::Damaged(parts, nearest.1, resembles)
+        } else {
+            Sight::Elsewhere(Found::Foreign { head })
+        }
+    }
+
+    /// True where the sectors that are not sound are nearly those of what was found: unrelated data differs in half of all bits.
+    fn resembles(
+        &self,
+        (unit, offset_bytes): (&[u8], u64),
+        parts: &[Option<u64>],
+        found: &Found,
+    ) -> bool {
+        let Found::Corrupt { generation, .. } = *found else { return false };
+        let mut scratch = [0; UNIT_BYTES_MAX];
+        let wanted = &mut scratch[..unit.len()];
+        if generation > 0 {
+            self.build(wanted, offset_bytes, generation);
+        }
+        let pairs = unit.chunks_exact(SECTOR_BYTES).zip(wanted.chunks_exact(SECTOR_BYTES));
+        let unsound = pairs.zip(parts).filter(|(_, part)| part.is_none()).map(|(pair, _)| pair);
+        let (count, bits) = unsound.fold((0, 0), |(count, bits), (found, wanted)| {
+            (count + 1, bits + wrong_bits(found, wanted) as usize)
+        });
+        bits < count * SECTOR_BYTES * 2
     }
 }
 
@@ -423,9 +451,13 @@ fn tell_cut_off(unit: &[u8], parts: &mut [Option<u64>], whole: &[(u64, Vec<u8>)]
     parts[at] = later_of(at, &is_cut_here);
 }
 
+fn wrong_bits(found: &[u8], wanted: &[u8]) -> u32 {
+    found.iter().zip(wanted).map(|(a, b)| (a ^ b).count_ones()).sum()
+}
+
 /// How many bits differ, and the first byte that does.
 fn difference(unit: &[u8], wanted: &[u8], offset_bytes: u64, generation: u64) -> (u32, Found) {
-    let bits = unit.iter().zip(wanted).map(|(a, b)| (a ^ b).count_ones()).sum();
+    let bits = wrong_bits(unit, wanted);
     let at = unit.iter().zip(wanted).position(|(a, b)| a != b).unwrap_or(0);
     let first_byte = offset_bytes + at as u64;
     (bits, Found::Corrupt { generation, first_byte, bits, expected: wanted[at], found: unit[at] })
@@ -447,12 +479,9 @@ fn judge(sight: Sight, at: u64, unit: &[u8], legal: Legal) -> Option<(u64, Found
             None
         }
         Sight::Elsewhere(found) => Some((at, found)),
-        Sight::Damaged(parts, found) => {
-            let unknown = parts.iter().filter(|part| part.is_none()).count();
+        Sight::Damaged(parts, found, resembles) => {
             let is_legal = |part: &Option<u64>| part.is_none_or(|part| legal.allows(part));
-            // A few wrong bits are damage; unrelated data differs in half of them.
-            let resembles = matches!(found, Found::Corrupt { bits, .. }
-                if (bits as usize) < unknown * SECTOR_BYTES * 2);
+            // A few wrong bits are damage.
             let is_old = anything_before && !resembles && parts.iter().all(is_legal);
             (!is_old).then_some((at, found))
         }

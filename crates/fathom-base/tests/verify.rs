@@ -59,6 +59,44 @@ fn every_bit_of_a_header_counts() {
     }
 }
 
+/// Zeros beside it make nobody's data a block of ours, and damage of ours nobody's.
+#[test]
+fn what_is_mostly_zeros_is_what_the_rest_is() {
+    let format = Format::new(1, 2, 4096).unwrap();
+    let found = |unit: &[u8], legal| format.check(unit, 1 << 20, legal).unwrap_err().found;
+    let foreign = |at: usize, bytes: &[u8]| {
+        let mut unit = vec![0; 4096];
+        unit[at..at + bytes.len()].copy_from_slice(bytes);
+        let head = *unit.first_chunk().unwrap();
+        for legal in [Legal::only(5), Legal::range(3, u64::MAX)] {
+            assert_eq!(found(&unit, legal), Found::Foreign { head }, "{} bytes", bytes.len());
+        }
+        assert_eq!(format.check(&unit, 1 << 20, Legal::range(0, 9)), Ok(()), "from before");
+    };
+    let mut noise = vec![0; 3000];
+    Prng::new(5, 5).fill(&mut noise);
+    foreign(0, &[1]);
+    foreign(4095, &[0x80]);
+    foreign(0, b"#!/bin/sh\necho hello\n");
+    foreign(2000, b"hello");
+    foreign(0, &[1; 600]);
+    foreign(512, &noise[..512]);
+    foreign(0, &noise);
+    // Of a block of ours that lost all of its sectors but one, that one may be damaged.
+    let mut ours = vec![0; 4096];
+    format.fill(&mut ours, 1 << 20, 5);
+    for keep in 0..8 {
+        let mut unit = vec![0; 4096];
+        let sector = keep * 512..keep * 512 + 512;
+        unit[sector.clone()].copy_from_slice(&ours[sector.clone()]);
+        unit[sector.start + 77] ^= 4;
+        for legal in [Legal::only(5), Legal::range(0, 9)] {
+            let found = found(&unit, legal);
+            assert!(matches!(found, Found::Corrupt { generation: 5, .. }), "{keep}: {found}");
+        }
+    }
+}
+
 #[test]
 fn units_keep_the_stamp_and_say_what_is_wrong() {
     let format = Format::new(1, 2, 4096).unwrap();

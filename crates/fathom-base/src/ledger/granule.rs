@@ -14,7 +14,7 @@
 //! and anything from the base on may be there; the next one ends that.
 
 use super::ChangeKind;
-use crate::verify_block::{Cleared, Legal};
+use crate::verify_block::{Cleared, GENERATION_MAX, Legal};
 
 const UNSURE: u64 = 1 << 63;
 const ZEROED: u64 = 1 << 62;
@@ -30,8 +30,8 @@ const RACE_TRIMS: u64 = 1 << 58;
 /// From those of the racers to [`ZEROS`] and [`TRIMS`].
 const RACE_TO_BASE: u32 = 4;
 
-/// Eight years of a million writes in a second.
-pub(super) const GENERATION: u64 = (1 << 48) - 1;
+/// All bits of one.
+pub(super) const GENERATION: u64 = GENERATION_MAX;
 /// Where the distance to the oldest racer lies, and its largest value: so far or farther, which is unsure.
 const RACE_SHIFT: u32 = 48;
 pub(super) const RACE_MAX: u64 = (1 << 13) - 1;
