@@ -5,11 +5,13 @@ use fathom_inspect::identity::{self, DeviceId, DeviceIdKind};
 use fathom_model::plan::Footing;
 use fathom_sys::devno::DevNo;
 use fathom_sys::fsinfo;
+use fathom_sys::loopdev;
 use fathom_sys::mounts::{self, Mount};
 use fathom_sys::process;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What tells a mounted filesystem, or the part of it that is visible, from another one in the same place.
@@ -192,8 +194,22 @@ pub fn footing(root: &SysRoot, word: &str, path: &Path) -> Footing {
         }
     };
     let lasting = |devno| told_by(root, devno, &|id| id.lasting().to_owned());
+    let is_lasting = filesystem.is_some() || !numbers.is_empty();
+    let (size_bytes, inode) = if is_lasting { size_and_inode(root, path) } else { (None, None) };
     let devices = numbers.into_iter().filter_map(lasting).collect();
-    Footing { word: word.to_owned(), filesystem, devices }
+    Footing { word: word.to_owned(), filesystem, devices, size_bytes, inode }
+}
+
+/// Of a device its size, and the inode of the image behind it; of a file its own; nothing of directories. (Files in memory are made
+/// anew by every boot.)
+fn size_and_inode(root: &SysRoot, path: &Path) -> (Option<u64>, Option<u64>) {
+    if let Some(devno) = relations::block_number(root, path) {
+        let size_bytes = BlockDir::by_devno(root, devno).and_then(|device| device.size_bytes());
+        let image = loopdev::by_devno(root, devno).and_then(|image| image.backing_inode);
+        return (size_bytes, image.map(|(_, inode)| inode));
+    }
+    let found = std::fs::metadata(root.path(path)).ok().filter(std::fs::Metadata::is_file);
+    (found.as_ref().map(std::fs::Metadata::len), found.as_ref().map(MetadataExt::ino))
 }
 
 /// What a word of a plan leads to that names a small file whose content is what matters; none where it cannot be read.
@@ -201,7 +217,14 @@ pub fn footing(root: &SysRoot, word: &str, path: &Path) -> Footing {
 pub fn content_footing(root: &SysRoot, word: &str, path: &Path) -> Option<Footing> {
     let content = std::fs::read(root.path(path)).ok()?;
     let told = format!("{} bytes with checksum {:08x}", content.len(), crc32c::crc32c(&content));
-    Some(Footing { word: word.to_owned(), filesystem: None, devices: vec![told] })
+    let (size_bytes, inode) = (None, None);
+    Some(Footing {
+        word: word.to_owned(),
+        filesystem: None,
+        devices: vec![told],
+        size_bytes,
+        inode,
+    })
 }
 
 /// The identifier of a device that no copy of its content has; what holds for one boot only says of which.

@@ -63,6 +63,12 @@ pub struct Footing {
     /// What tells the devices from others, also after a boot: WWN, serial number, UUID, path of an image, else name and size; of a workload
     /// file length and checksum.
     pub devices: Vec<String>,
+    /// Size of a device; of a file only where no command may make it longer.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
+    /// Number of a file within its filesystem, and of the image behind a loop device: another one may have its path by now.
+    #[serde(default)]
+    pub inode: Option<u64>,
 }
 
 impl Footing {
@@ -73,8 +79,22 @@ impl Footing {
         if are_known && !self.devices.iter().any(|device| now.devices.contains(device)) {
             return Some((self.devices.join(" and "), now.devices.join(" and ")));
         }
-        let (was, is) = self.filesystem.as_ref().zip(now.filesystem.as_ref())?;
-        (was != is).then(|| (format!("filesystem {was}"), format!("filesystem {is}")))
+        let is_other = |was: &String, is: &String| {
+            (was != is).then(|| (format!("filesystem {was}"), format!("filesystem {is}")))
+        };
+        let filesystems = self.filesystem.as_ref().zip(now.filesystem.as_ref());
+        let differs = |was: Option<u64>, is: Option<u64>, words: fn(u64) -> String| {
+            let (was, is) = was.zip(is).filter(|(was, is)| was != is)?;
+            Some((words(was), words(is)))
+        };
+        filesystems
+            .and_then(|(was, is)| is_other(was, is))
+            .or_else(|| {
+                differs(self.inode, now.inode, |inode| format!("the file of inode {inode}"))
+            })
+            .or_else(|| {
+                differs(self.size_bytes, now.size_bytes, |size| format!("{size} bytes long"))
+            })
     }
 }
 

@@ -565,6 +565,7 @@ fn narrowing_and_fractions() {
 #[test]
 fn several_figures_of_a_command() {
     const COMMAND: &str = "question = \"?\"\ntarget = \"/srv\"\n[[workload]]\ncommand = \"bench\"\nfigure.tps = \"tps = {}\"\nfigure.p99 = \"p99 = {}\"\n";
+    const ONE_EACH: &str = "question = \"?\"\ntarget = \"/srv\"\n[[workload]]\nlabel = \"a\"\ncommand = \"a\"\nfigure.tps = \"tps = {}\"\n[[workload]]\nlabel = \"b\"\ncommand = \"b\"\nfigure.secs = \"secs = {}\"\n";
     let of = |lines: &str| format!("[[objective]]\nmetric = \"application\"\n{lines}");
     let plans = [
         (COMMAND, String::new()),
@@ -579,6 +580,9 @@ fn several_figures_of_a_command() {
             ),
         ),
         (COMMAND, format!("[[workload]]\nuse = \"randread\"\n{}", of("figure = \"p99\""))),
+        // There is no mean of transactions and seconds.
+        (ONE_EACH, String::new()),
+        (ONE_EACH, of("")),
     ];
     check(
         &plans,
@@ -605,6 +609,20 @@ fn several_figures_of_a_command() {
                 line 7: objective: two objectives are about the same figure, and more of it is better in one, less in the other
             [[workload]] / use = "randread" / [[objective]] / metric = "application" / figure = "p99"
                 line 11: objective.figure = 'p99': 'randread' has no such figure: write workload = "application" beside it
+
+                the commands have different figures (secs, tps), and nothing says which of them decides and in which direction it gets better. Write, the most important first:
+            [[objective]]
+            metric = "application"
+            workload = "b"
+            figure = "secs"
+            better = "more"   # or "less"
+            [[objective]] / metric = "application"
+                line 12: objective.metric = 'application': the commands have different figures (secs, tps), and nothing says which of them decides and in which direction it gets better. Write, the most important first:
+            [[objective]]
+            metric = "application"
+            workload = "b"
+            figure = "secs"
+            better = "more"   # or "less"
         "#]],
     );
 }

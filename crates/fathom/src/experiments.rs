@@ -8,6 +8,7 @@ use fathom_lab::experiment::resume;
 use fathom_model::plan::{Footing, Plan};
 use fathom_store::{RunState, Store, StoreError, StoredRun};
 use fathom_sys::sysroot::SysRoot;
+use serde_json::Value;
 use std::path::Path;
 
 /// The most differences that a message names.
@@ -71,18 +72,41 @@ pub fn to_go_on_with(
 #[must_use]
 pub fn footing(root: &SysRoot, plan: &Plan) -> Vec<Footing> {
     let own = plan.workloads.iter().filter_map(|workload| workload.target.as_ref());
-    let mut words: Vec<&String> =
-        plan.target.iter().chain(&plan.setup.devices).chain(own).collect();
+    let mut words: Vec<String> =
+        plan.target.iter().chain(&plan.setup.devices).chain(own).cloned().collect();
+    // Levels may be targets and devices, and so may what a setup takes beside its devices, as journals.
+    paths_in(&serde_json::to_value((&plan.factors, &plan.setup)).unwrap_or_default(), &mut words);
+    words.sort_unstable();
     words.dedup();
+    let has_command = plan.workloads.iter().any(|workload| workload.command.is_some());
     let footing = |word: &String| {
         let path = session::absolute_target(word);
         // Others are not there before.
-        path.starts_with('/').then(|| filesystem::footing(root, word, Path::new(&path)))
+        let found =
+            path.starts_with('/').then(|| filesystem::footing(root, word, Path::new(&path)))?;
+        // What a command does with files is its own business: it may make them longer, or replace them.
+        let is_of_command = has_command && Path::new(&path).is_file();
+        Some(match is_of_command {
+            true => Footing { size_bytes: None, inode: None, ..found },
+            false => found,
+        })
     };
     let files = plan.workloads.iter().filter_map(|workload| workload.name.as_ref());
     let files = files.filter(|name| Path::new(name).extension().is_some_and(|end| end == "toml"));
     let content = |word: &String| filesystem::content_footing(root, word, Path::new(word));
-    words.into_iter().filter_map(footing).chain(files.filter_map(content)).collect()
+    words.iter().filter_map(footing).chain(files.filter_map(content)).collect()
+}
+
+/// Adds every word of a plan's part that is the path of something that is there.
+fn paths_in(part: &Value, found: &mut Vec<String>) {
+    match part {
+        Value::String(word) if word.starts_with('/') && Path::new(word).exists() => {
+            found.push(word.clone());
+        }
+        Value::Array(parts) => parts.iter().for_each(|part| paths_in(part, found)),
+        Value::Object(parts) => parts.values().for_each(|part| paths_in(part, found)),
+        _ => {}
+    }
 }
 
 fn on_other_footing(plan: &Plan, prefix: &str, trials: usize, replaced: &[String]) -> String {

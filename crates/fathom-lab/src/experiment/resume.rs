@@ -179,6 +179,8 @@ mod tests {
             word: "/srv".to_owned(),
             filesystem: filesystem.map(str::to_owned),
             devices: devices.iter().map(|&device| device.to_owned()).collect(),
+            size_bytes: Some(4096),
+            inode: Some(7),
         };
         let of = |begun: &Footing, now: &Footing| {
             replaced(std::slice::from_ref(begun), std::slice::from_ref(now))
@@ -195,6 +197,13 @@ mod tests {
         assert_eq!(other, ["/srv was /a.img and vdb:4096 and is /b.img"]);
         let made_anew = of(&begun, &footing(Some("3-4"), &["/a.img"]));
         assert_eq!(made_anew, ["/srv was filesystem 1-2 and is filesystem 3-4"]);
+        let longer = Footing { size_bytes: Some(8192), ..begun.clone() };
+        assert_eq!(of(&begun, &longer), ["/srv was 4096 bytes long and is 8192 bytes long"]);
+        let recreated = Footing { inode: Some(8), ..begun.clone() };
+        let told = ["/srv was the file of inode 7 and is the file of inode 8"];
+        assert_eq!(of(&begun, &recreated), told);
+        let not_known = Footing { size_bytes: None, inode: None, ..begun.clone() };
+        assert_eq!(of(&begun, &not_known), [""; 0]);
         let elsewhere = Footing { word: "/home".to_owned(), ..footing(None, &["/b.img"]) };
         assert_eq!(of(&begun, &elsewhere), [""; 0], "another word");
     }

@@ -55,16 +55,25 @@ pub fn open(objective: &Objective, workloads: &[PlanWorkload]) -> Option<String>
     if objective.metric != Metric::Application || objective.figure.is_some() {
         return None;
     }
-    let several = of(objective, workloads).find(|one| names(one).len() > 1)?;
-    let names = names(several);
+    let first = of(objective, workloads).find(|one| !names(one).is_empty())?;
+    let (told, names) = match of(objective, workloads).find(|one| names(one).len() > 1) {
+        Some(several) => {
+            (format!("the command of '{}' has several figures", several.label), names(several))
+        }
+        // There is no mean of what is counted in different units, and perhaps in different directions.
+        None => ("the commands have different figures".to_owned(), names_of(objective, workloads)),
+    };
+    if names.len() < 2 {
+        return None;
+    }
+    let owner = of(objective, workloads).find(|one| self::names(one).contains(&names[0]));
     let label = match workloads.len() {
         1 => String::new(),
-        _ => format!("workload = \"{}\"\n", several.label),
+        _ => format!("workload = \"{}\"\n", owner.unwrap_or(first).label),
     };
     Some(format!(
-        "the command of '{}' has several figures ({}), and nothing says which of them decides and in which direction it gets better. Write, \
+        "{told} ({}), and nothing says which of them decides and in which direction it gets better. Write, \
          the most important first:\n[[objective]]\nmetric = \"application\"\n{label}figure = \"{}\"\nbetter = \"more\"   # or \"less\"",
-        several.label,
         names.join(", "),
         names[0]
     ))

@@ -21,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_moved_directory_of_own_knobs", &[FathomBinary], own_directory),
         kernel_test("lab_moved_mount_of_test_files", &ext4, moved_mount),
         kernel_test("lab_goes_on_with_the_same_device", &ext4, same_device),
+        kernel_test("lab_goes_on_with_the_same_size_and_file", &ext4, same_size_and_file),
         kernel_test("lab_goes_on_with_the_same_workload", &[FathomBinary], same_workload),
         kernel_test("lab_goes_on_with_the_same_filesystem", &ext4, same_filesystem),
         kernel_test("lab_moved_to_a_device_of_somebodys", &ext4, shown_by_somebody),
@@ -166,6 +167,59 @@ fn same_device() {
     let load = READ.replace("size = '4M'\n", "");
     let text = format!("target = '{}'\n{load}[design]\nblocks = 4\n", p(&link));
     taken_up_on_another(&sandbox, &plan(&sandbox, "device", &text), &exchange);
+    sandbox.nothing_left(&[]);
+}
+
+/// A target among the levels is another device of the same size; a device has grown; the image behind one, or the file that is measured, was
+/// made anew in the same place.
+fn same_size_and_file() {
+    let sandbox = Sandbox::new();
+    let load = READ.replace("size = '4M'\n", "");
+    let make = |name: &str| {
+        let image = sandbox.scratch.join(name);
+        fs::write(&image, vec![7; 8 << 20]).unwrap();
+        image
+    };
+    let images = ["a.img", "b.img", "c.img"].map(make);
+    let attach = |image: &Path| LoopDevice::over(image, &LoopOptions::default()).unwrap();
+    let devices = [attach(&images[0]), attach(&images[1])];
+    let third = sandbox.scratch.join("third");
+    let link = |to: &Path| {
+        fs::remove_file(&third).ok();
+        symlink(to, &third).unwrap();
+    };
+    link(devices[1].path());
+    let levels = format!("workload.target = ['{}', '{}']", p(devices[0].path()), p(&third));
+    let text = format!(
+        "target = '{}'\n{load}[factors]\n{levels}\n[design]\nblocks = 2\nsentinel = false\n",
+        p(devices[0].path())
+    );
+    let swapped = attach(&images[2]);
+    let is_other = Cell::new(false);
+    let exchange = || {
+        is_other.set(!is_other.get());
+        link(if is_other.get() { swapped.path() } else { devices[1].path() });
+    };
+    taken_up_on_another(&sandbox, &plan(&sandbox, "levels", &text), &exchange);
+    let grow = || {
+        let is_grown = fs::metadata(&images[0]).unwrap().len() > 8 << 20;
+        let file = fs::OpenOptions::new().write(true).open(&images[0]).unwrap();
+        file.set_len(if is_grown { 8 << 20 } else { 16 << 20 }).unwrap();
+        run_tool("losetup", ["--set-capacity", p(devices[0].path())]).unwrap();
+    };
+    let on = |name: &str, target: &Path, exchange: &dyn Fn()| {
+        let text = format!("target = '{}'\n{load}[design]\nblocks = 4\n", p(target));
+        taken_up_on_another(&sandbox, &plan(&sandbox, name, &text), exchange);
+    };
+    on("grown", devices[0].path(), &grow);
+    let (file, other) = (make("file"), make("other"));
+    let between = sandbox.scratch.join("between");
+    let swap = || {
+        for (from, to) in [(&file, &between), (&other, &file), (&between, &other)] {
+            fs::rename(from, to).unwrap();
+        }
+    };
+    on("file", &file, &swap);
     sandbox.nothing_left(&[]);
 }
 

@@ -1,7 +1,7 @@
 //! `fathom lab`: the plans that come with it, designs and expectations end to end. Loads are commands that print known figures, so that
 //! the answers are known too; they are nobody's measurements.
 
-use crate::cli::{Done, Sandbox, names, p, run};
+use crate::cli::{Done, MIB, Sandbox, names, p, run};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
@@ -132,7 +132,11 @@ fn ready_plans() {
     );
     let look = || (machine(&sandbox, &[fs.device()]), names(fs.dir()));
     let before = look();
-    for (name, given) in &plans {
+    // What reads anywhere takes a device as well.
+    let disk = LoopDevice::with(256 * MIB, Content::Sparse, &LoopOptions::default()).unwrap();
+    let on_disk = ["read-ahead", "block-size-threads", "start-end"];
+    let on_disk = on_disk.map(|name| (name, vec![p(disk.path()).to_owned()]));
+    for (name, given) in plans.iter().chain(&on_disk) {
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let printed = sandbox.run(&[&["lab", name, "--print"], given.as_slice()].concat());
         assert_eq!(printed.code, 0, "{name}: {printed:?}");
