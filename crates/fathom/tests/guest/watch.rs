@@ -9,6 +9,8 @@ pub fn trials() -> Vec<Trial> {
         .test("the_slow_member_stands_out", slow_member)
         .test("what_waits_for_a_slow_device_is_told_by_its_requests_in_flight", waits)
         .test("a_check_is_shown_with_its_progress", checked)
+        .test("a_member_that_joins_is_shown", joined)
+        .test("without_tracing_the_counters_are_shown_and_no_command_runs", untraced)
         .into_trials()
 }
 
@@ -29,10 +31,11 @@ json watch md0 --interval=2s --count=3 --record
 kill $pid
 "#;
 
-/// One reader, and eight at once: each request takes 60 ms, whatever else the machine does.
+/// One reader, three and eight at once: each request takes 60 ms, whatever else the machine does.
 const WAITS: &str = r#"
 read='dd if=/dev/mapper/slow of=/dev/null bs=4k count=60 iflag=direct status=none'
 json watch dm-0 -- sh -c "$read"
+json watch dm-0 -- sh -c "for i in 1 2 3; do $read skip=\$((i * 100)) & done; wait"
 json watch dm-0 -- sh -c "for i in 1 2 3 4 5 6 7 8; do $read skip=\$((i * 100)) & done; wait"
 "#;
 
@@ -44,8 +47,35 @@ json watch md0 --interval=500ms --count=6
 fathom watch md0 --interval=500ms --count=1
 "#;
 
+/// One member is taken away, and comes back while the array is watched.
+const JOINED: &str = r#"
+echo idle >/sys/block/md0/md/sync_action
+mdadm --quiet /dev/md0 --fail /dev/sdc --remove /dev/sdc
+echo 2000 >/sys/block/md0/md/sync_speed_max
+json watch md0 --interval=1s --count=6 &
+pid=$!
+sleep 2
+mdadm --quiet /dev/md0 --add /dev/sdc
+wait $pid
+"#;
+
+/// This kernel traces nothing.
+const UNTRACED: &str = r#"
+code=0
+json capture md0 --time=1s -- touch /tmp/was-started || code=$?
+echo "code $code, started $(ls /tmp | grep -c was-started)"
+code=0
+json capture md0 --time=1s || code=$?
+echo "code $code alone"
+"#;
+
 fn job(job: GuestJob) -> GuestJob {
-    job.setup("array", ARRAY).step("reads", READS).step("waits", WAITS).step("check", CHECK)
+    job.setup("array", ARRAY)
+        .step("reads", READS)
+        .step("waits", WAITS)
+        .step("check", CHECK)
+        .step("joined", JOINED)
+        .step("untraced", UNTRACED)
 }
 
 fn objects(report: &GuestReport, step: &str) -> Vec<Value> {
@@ -83,7 +113,11 @@ fn slow_member(report: &GuestReport) {
 fn waits(report: &GuestReport) {
     let objects = objects(report, "waits");
     let results: Vec<&Value> = objects.iter().filter(|object| object["type"] == "result").collect();
-    let [one, eight] = results.as_slice() else { panic!("{results:?}") };
+    let [one, three, eight] = results.as_slice() else { panic!("{results:?}") };
+    // Three get through three times as much: nobody is told that more bring less than in proportion.
+    assert!(findings(three).contains(&"partly-parallel"), "{three}");
+    let advice = three.to_string();
+    assert!(advice.contains("up to in proportion") && !advice.contains("less than"), "{advice}");
     // What scsi_debug says of rotation is about no drive: whether it is full with eight does not show.
     for (result, expected) in [(one, "latency-bound"), (eight, "parallel")] {
         let told = findings(result);
@@ -91,6 +125,26 @@ fn waits(report: &GuestReport) {
     }
     let counts = &eight["summary"]["application"]["devices"]["dm-0"];
     assert_eq!(counts["reads"]["requests"], 8 * 60, "{counts}");
+}
+
+fn joined(report: &GuestReport) {
+    let objects = objects(report, "joined");
+    let samples: Vec<&Value> = objects.iter().filter(|o| o["type"] == "sample").collect();
+    let has = |sample: &Value| {
+        let devices = sample["devices"].as_array().expect("devices");
+        devices.iter().any(|device| device["name"] == "sdc")
+    };
+    assert!(!has(samples[0]), "{:?}", samples[0]);
+    let last = samples[samples.len() - 1];
+    assert!(has(last), "{last}");
+    assert_eq!(last["devices"][0]["title"], "raid5 of 3", "{last}");
+}
+
+fn untraced(report: &GuestReport) {
+    let text = &ended(report, "untraced", 0).stdout;
+    assert!(text.contains("code 4, started 0") && text.contains("code 4 alone"), "{text}");
+    let objects = objects(report, "untraced");
+    assert!(objects.iter().any(|object| object["type"] == "sample"), "the counters: {text}");
 }
 
 fn checked(report: &GuestReport) {
