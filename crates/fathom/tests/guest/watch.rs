@@ -47,7 +47,7 @@ json watch md0 --interval=500ms --count=6
 fathom watch md0 --interval=500ms --count=1
 "#;
 
-/// One member is taken away, and comes back while the array is watched.
+/// One member is taken away, and comes back while the array is watched and written.
 const JOINED: &str = r#"
 echo idle >/sys/block/md0/md/sync_action
 mdadm --quiet /dev/md0 --fail /dev/sdc --remove /dev/sdc
@@ -56,6 +56,8 @@ json watch md0 --interval=1s --count=6 &
 pid=$!
 sleep 2
 mdadm --quiet /dev/md0 --add /dev/sdc
+cat /dev/zero | dd of=/dev/md0 bs=64k count=1400 oflag=seek_bytes seek=1M iflag=fullblock conv=notrunc 2>/dev/null || true
+sync
 wait $pid
 "#;
 
@@ -138,6 +140,9 @@ fn joined(report: &GuestReport) {
     let last = samples[samples.len() - 1];
     assert!(has(last), "{last}");
     assert_eq!(last["devices"][0]["title"], "raid5 of 3", "{last}");
+    let of_threads = |sample: &&Value| sample["devices"][0]["array"]["thread_cpu_share"].as_f64();
+    let cpu: Vec<f64> = samples.iter().filter_map(of_threads).collect();
+    assert!(cpu.iter().sum::<f64>() > 0.0, "nobody serves it: {cpu:?}");
 }
 
 fn untraced(report: &GuestReport) {
