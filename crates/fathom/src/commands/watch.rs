@@ -26,21 +26,29 @@ use fathom_sys::terminal;
 use jiff::Timestamp;
 use recording::{Pieces, Recording};
 use std::io;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use view::View;
+
+/// The interval, and how often what is recorded goes to the store, in nanoseconds.
+fn times(args: &Args) -> Result<(u64, u64), String> {
+    let of = |flag: &str, text: &str, range: RangeInclusive<u64>, words: &str| {
+        let time_ns = parse_duration_ns(text).map_err(|error| format!("{flag}={text}: {error}"))?;
+        if range.contains(&time_ns) { Ok(time_ns) } else { Err(format!("{flag}={text}: {words}")) }
+    };
+    let interval = 10_000_000..=3_600_000_000_000;
+    let store_every = 1_000_000_000..=u64::MAX;
+    Ok((
+        of("--interval", &args.interval, interval, "from 10ms to 1h")?,
+        of("--store-every", &args.store_every, store_every, "1s or more")?,
+    ))
+}
 
 /// Shows what devices do until it is ended, or as long as a command runs.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> CommandResult {
     let usage = |text: String| CommandError::usage(output, &text);
-    let interval_ns = parse_duration_ns(&args.interval)
-        .ok()
-        .filter(|ns| (10_000_000..=3_600_000_000_000).contains(ns))
-        .ok_or_else(|| usage(format!("--interval={}: from 10ms to 1h", args.interval)))?;
+    let (interval_ns, store_every_ns) = times(args).map_err(usage)?;
     check(args).map_err(usage)?;
-    let store_every_ns = parse_duration_ns(&args.store_every)
-        .ok()
-        .filter(|ns| *ns >= 1_000_000_000)
-        .ok_or_else(|| usage(format!("--store-every={}: 1s or more", args.store_every)))?;
     let root = SysRoot::live();
     let mut application = Application::of(&root, output, args)?;
     let choice = target::choice(&root, &args.devices, application.is_some()).map_err(usage)?;

@@ -504,6 +504,7 @@ fn nonsense() {
     let sandbox = Sandbox::new();
     for (args, words) in [
         (&["watch", "--interval=1ms"][..], &["--interval=1ms", "10ms"][..]),
+        (&["watch", "--interval=1"], &["--interval=1", "needs a unit"]),
         (&["watch", "--count=0"], &["--count=0"]),
         (&["watch", "--figure=x=y"], &["--figure"]),
         (&["watch", "--timeout=5s"], &["-- COMMAND"]),

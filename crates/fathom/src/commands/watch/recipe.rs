@@ -5,7 +5,7 @@ mod servers;
 
 use fathom_base::suggest::nearest;
 use fathom_base::units::{parse_count, parse_duration_ns, parse_size};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A ready application.
 pub struct Recipe {
@@ -87,6 +87,7 @@ pub fn find(text: &str) -> Result<(&'static Recipe, BTreeMap<&'static str, Set>)
         settings
             .insert(*key, Set { value: value(*kind, otherwise)?, text: (*otherwise).to_owned() });
     }
+    let mut given = BTreeSet::new();
     for word in words {
         let known = recipe.settings.iter().find(|(key, ..)| word.split('=').next() == Some(*key));
         let (Some((key, kind, _)), Some((_, text))) = (known, word.split_once('=')) else {
@@ -96,6 +97,9 @@ pub fn find(text: &str) -> Result<(&'static Recipe, BTreeMap<&'static str, Set>)
         let value = value(*kind, text).map_err(|error| format!("{word}: {error}"))?;
         if *key == "clients" && value > CLIENTS_MAX {
             return Err(format!("{word}: at most {CLIENTS_MAX}"));
+        }
+        if !given.insert(*key) {
+            return Err(format!("{word}: {key} is given twice"));
         }
         settings.insert(*key, Set { value, text: text.to_owned() });
     }
@@ -157,6 +161,7 @@ mod tests {
             ("dd,speed=3", "dd takes size"),
             ("dd,size", "dd takes size"),
             ("dd,size=0", "at least one"),
+            ("dd,size=64M,size=32M", "size is given twice"),
             ("pgbench,time=1ms", "whole seconds"),
             ("pgbench,time=1500ms", "whole seconds"),
             ("pgbench,time=0s", "at least one"),
