@@ -197,15 +197,21 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         verdict: Verdict::Trusted,
     };
     let mut found = findings::of_study(&study, cells, &values, &boots, &nulls.unwrap_or_default());
-    found.extend(figures::unnamed(plan));
-    found.extend(boots::mixed(cells, trials.records()));
-    found.extend(findings::of_trials(trials.records()));
-    found.extend(findings::of_commands(trials.records()));
+    found.extend(of_records(plan, cells, trials.records()));
     let matters = |factor: &str| study.shows_effect(factor);
     found.extend(settings::notes(plan, trials.records(), &matters));
     let judged = findings::judged(found);
     (study.findings, study.verdict) = (judged.findings, judged.verdict);
     study
+}
+
+/// What the plan and the trials that count speak against.
+fn of_records(plan: &Plan, cells: &[Cell], records: &[&Record]) -> Vec<Finding> {
+    let mut found: Vec<Finding> = figures::unnamed(plan).into_iter().collect();
+    found.extend(boots::mixed(cells, records));
+    found.extend(findings::of_trials(records));
+    found.extend(findings::of_commands(records));
+    found
 }
 
 /// The figure that a command's settings name, with the workload's label: the first by name, which is the one that is told.
