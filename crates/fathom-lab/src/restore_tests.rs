@@ -9,6 +9,24 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
+/// As a start does it, with nothing to be removed.
+fn restore_all(root: &SysRoot, dir: &Path, force: bool) -> Vec<Report> {
+    let mut note = |_: &str| ();
+    let wait = &mut Wait::to_the_end(&mut note);
+    restore_dead(root, dir, force, &Faults::none(), &mut || (), wait)
+}
+
+/// What stands in a journal that is not read nobody knows.
+#[test]
+fn a_journal_that_is_not_read_is_no_change() {
+    let mut reports = vec![unreadable("the journal x", "it belongs to user 0".into())];
+    assert_eq!(summary(&reports), "nothing was put back; what 1 journal says is not done");
+    let outcome = Outcome::Failed("away".into());
+    reports.push(Report { run_id: "a".into(), what: "x".into(), outcome });
+    let both = "0 of 1 changes are back as before; what 1 journal says is not done";
+    assert_eq!(summary(&reports), both);
+}
+
 #[test]
 fn programs_end_before_test_files_are_removed() {
     let dir = tempfile::tempdir().expect("directory");
@@ -64,14 +82,7 @@ fn what_a_namespace_left_is_put_back() {
     let (path, own) = a_program_that_has_ended(&root, dir.path());
     let text = fs::read_to_string(&path).expect("is there");
     fs::write(&path, text.replace(&own, "pid:[1]")).expect("is written");
-    let reports = restore_dead(
-        &root,
-        dir.path(),
-        false,
-        &Faults::none(),
-        &mut || (),
-        &mut Wait::to_the_end(&mut |_| ()),
-    );
+    let reports = restore_all(&root, dir.path(), false);
     let is_seen = fathom_sys::openers::blindness(&root).is_none();
     assert_eq!((reports[0].outcome.is_done(), !path.exists()), (is_seen, is_seen), "{reports:?}");
 }
@@ -143,14 +154,7 @@ fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
         let text = fs::read_to_string(&path).expect("is there");
         let gone = format!("\"start_time_ticks\":{start}");
         fs::write(&path, text.replace(&gone, "\"start_time_ticks\":2")).expect("is written");
-        restore_dead(
-            &root,
-            dir.path(),
-            force,
-            &Faults::none(),
-            &mut || (),
-            &mut Wait::to_the_end(&mut |_| ()),
-        )
+        restore_all(&root, dir.path(), force)
     };
     let are_told = |reports: &[Report], count: usize| {
         let told = reports.iter().filter(|r| matches!(r.outcome, Outcome::NotHere(_)));
@@ -167,11 +171,6 @@ fn what_meant_something_else_there_is_told_until_it_is_forgotten() {
     assert!(are_told(&forgotten, 0) && !path.exists(), "{forgotten:?}");
     assert!(forgotten.iter().all(|r| r.to_string().ends_with("forgotten")), "{forgotten:?}");
     assert_eq!(summary(&forgotten), "0 of 5 changes are back as before");
-    let mut others = vec![unreadable("the journal x", "it belongs to user 0".into())];
-    assert_eq!(summary(&others), "nothing was put back; what 1 journal says is not done");
-    others.extend(forgotten);
-    let both = "0 of 5 changes are back as before; what 1 journal says is not done";
-    assert_eq!(summary(&others), both);
     assert!(!dir.path().join("was-run").exists(), "no command is run");
 }
 
@@ -186,16 +185,7 @@ fn what_a_container_left_is_told_and_put_back_when_it_is_gone() {
     assert_eq!(text.matches(&own).count(), 1, "{text}");
     let text = of_a_container(&text);
     fs::write(&path, text.replace(&own, "pid:[1]")).expect("is written");
-    let restore = |force: bool| {
-        restore_dead(
-            &root,
-            dir.path(),
-            force,
-            &Faults::none(),
-            &mut || (),
-            &mut Wait::to_the_end(&mut |_| ()),
-        )
-    };
+    let restore = |force: bool| restore_all(&root, dir.path(), force);
     let reports = restore(false);
     let [report] = reports.as_slice() else { panic!("{reports:?}") };
     assert!(matches!(&report.outcome, Outcome::Elsewhere(_)), "{report:?}");
@@ -400,15 +390,7 @@ fn an_own_value_that_cannot_be_read_is_written_by_force() {
         let text = fs::read_to_string(&path).expect("is there");
         let [live, dead] = [start, 1].map(|ticks| format!("\"start_time_ticks\":{ticks}"));
         fs::write(&path, text.replace(&live, &dead)).expect("is written");
-        let none = Faults::none();
-        let reports = restore_dead(
-            &root,
-            dir.path(),
-            force,
-            &none,
-            &mut || (),
-            &mut Wait::to_the_end(&mut |_| ()),
-        );
+        let reports = restore_all(&root, dir.path(), force);
         fs::remove_file(&path).ok();
         (reports, fs::read_to_string(&file).expect("is there"))
     };
