@@ -32,6 +32,7 @@ mod granule;
 mod mark;
 mod raced;
 
+pub use self::bytes::LastMarks;
 pub use self::error::{LedgerError, TooLarge};
 pub use self::mark::Mark;
 

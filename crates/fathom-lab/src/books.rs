@@ -7,7 +7,7 @@
 //! not at all: what a kill leaves of it is removed by the next start.
 
 use fathom_base::json;
-use fathom_base::ledger::{Ledger, LedgerError, Mark};
+use fathom_base::ledger::{LastMarks, Ledger, LedgerError, Mark};
 use fathom_base::order::Order;
 use fathom_base::verify_block::Format;
 use fathom_guard::filesystem::{self, FilesystemId, Mounted};
@@ -266,8 +266,8 @@ pub struct Volume {
 pub enum Known {
     /// The run had ended: exactly what must be there.
     Ended(Box<Ledger>, Format),
-    /// It had not: the last mark of each file; none of one of which nothing had been acknowledged.
-    Marked(BTreeMap<u32, Mark>),
+    /// It had not: the last mark of each file; none of one of which nothing had been acknowledged. With the file that they are noted in.
+    Marked(LastMarks, PathBuf),
 }
 
 impl Shelf {
@@ -344,7 +344,13 @@ impl Shelf {
         let damaged = |dir: &Path| Some((dir.join(HEAD), head_in(dir).err()?));
         let first_of = |dir: PathBuf| match paths_in(&dir) {
             Ok(files) => files.into_iter().find_map(not_open).or_else(|| damaged(&dir)),
-            Err(error) => is_there(&error).then_some((dir, error)),
+            Err(error) if is_there(&error) => Some((dir, error)),
+            // Something else in the place of a volume is there, too.
+            Err(_) if is_volume(&dir) && dir.symlink_metadata().is_ok() => {
+                let no_directory = "is in the place of a directory of notes, and is none";
+                Some((dir, io::Error::new(io::ErrorKind::InvalidData, no_directory)))
+            }
+            Err(_) => None,
         };
         match self.dirs() {
             Ok(dirs) => dirs.into_iter().filter_map(first_of).collect(),
@@ -414,6 +420,11 @@ fn is_number(name: &str) -> bool {
     name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// True for the path of a volume.
+pub fn is_volume(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_number)
+}
+
 /// True for a volume that is being made or forgotten, or was when somebody was killed.
 fn is_being_changed(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -424,8 +435,7 @@ fn is_being_changed(path: &Path) -> bool {
 /// True for what is left of one where older versions were killed while they forgot it: without its head, the rest is nothing.
 fn is_without_head(path: &Path) -> bool {
     let is_note = |path: &PathBuf| path.extension().is_some_and(|e| e == "ledger" || e == "marks");
-    path.file_name().and_then(|name| name.to_str()).is_some_and(is_number)
-        && paths_in(path).is_ok_and(|files| files.iter().all(is_note))
+    is_volume(path) && paths_in(path).is_ok_and(|files| files.iter().all(is_note))
 }
 
 /// What a directory holds; it is closed again before any of that is opened.
@@ -467,6 +477,14 @@ impl Volume {
         path.starts_with(&self.dir)
     }
 
+    /// Where what is known of a thread's writes is noted, and the directory of all that.
+    #[must_use]
+    pub fn note_of(&self, thread: u32) -> (PathBuf, &Path) {
+        let ledger = self.file(thread, "ledger");
+        let is_ended = ledger.symlink_metadata().is_ok();
+        (if is_ended { ledger } else { self.file(thread, "marks") }, &self.dir)
+    }
+
     fn file(&self, thread: u32, kind: &str) -> PathBuf {
         self.dir.join(format!("{thread}.{kind}"))
     }
@@ -498,7 +516,7 @@ impl Volume {
                 .map(|(ledger, format)| Known::Ended(Box::new(ledger), format));
         }
         let marks = noted("marks")?.unwrap_or_default();
-        Ok(Known::Marked(Mark::last_of(&marks)))
+        Ok(Known::Marked(Mark::last_of(&marks), self.file(thread, "marks")))
     }
 
     /// True when acknowledged writes were noted.
@@ -702,6 +720,17 @@ mod tests {
         assert!(shelf.all().is_empty());
         fs::remove_dir_all(shelf.path()).unwrap();
         assert_eq!(said(), []);
+        fs::create_dir(shelf.path()).unwrap();
+        pipe(&volume.dir);
+        fs::write(shelf.path().join("copy"), "").unwrap();
+        assert_eq!(
+            said(),
+            [(
+                volume.dir.clone(),
+                "is in the place of a directory of notes, and is none".to_owned()
+            )]
+        );
+        fs::remove_dir_all(shelf.path()).unwrap();
         pipe(shelf.path());
         assert_eq!(said().len(), 1);
         fs::remove_dir_all(&dir).unwrap();

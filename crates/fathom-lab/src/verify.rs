@@ -5,7 +5,7 @@ use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::target::PreparedTarget;
 use crate::trial::Trial;
-use fathom_base::ledger::{Ledger, LedgerError};
+use fathom_base::ledger::{LastMarks, Ledger, LedgerError};
 use fathom_base::prng::Prng;
 use fathom_base::shell;
 use fathom_base::verify_block::Format;
@@ -373,7 +373,7 @@ fn not_read(unread: &[(PathBuf, io::Error)]) -> Option<LabError> {
             (ErrorClass::Store, cure.to_owned())
         }
         None if error.kind() == io::ErrorKind::InvalidData => {
-            let dir = path.parent().unwrap_or(path);
+            let dir = path.parent().filter(|_| !books::is_volume(path)).unwrap_or(path);
             let cure = format!("if nobody needs that any more: rm -r {}", shell::path(dir));
             (ErrorClass::Store, cure)
         }
@@ -422,9 +422,9 @@ pub fn verify_later(
             // A device is known by its identifier: since then its name may have become another one's.
             volume.head.target.clone_from(&place.path);
         }
-        let mut unopened = None;
-        all.push(check_volume(later, volume, &mut unopened));
-        all.extend(unopened.map(Err));
+        let mut left_out = Vec::new();
+        all.push(check_volume(later, volume, &mut left_out));
+        all.extend(left_out.into_iter().map(Err));
     }
     all.extend(not_read.map(Err));
     Ok(all)
@@ -449,11 +449,11 @@ fn nothing_known(root: &SysRoot, shelf: &Shelf, path: &Path) -> String {
     )
 }
 
-/// What is checked; `unopened` gets the error of what is not, where that is files among others.
+/// What is checked; `left_out` gets the errors of what is not, where that is files among others, or what nobody knows any more.
 fn check_volume(
     later: &mut Later<'_>,
     volume: Volume,
-    unopened: &mut Option<LabError>,
+    left_out: &mut Vec<LabError>,
 ) -> Result<LaterCheck, LabError> {
     let head = volume.head.clone();
     let found = head.whereabouts(later.root).map_err(|source| LabError::TargetIo {
@@ -466,10 +466,19 @@ fn check_volume(
     }
     let is_gone = found == Whereabouts::Gone;
     let writes = writes_of(&volume, later.memory_limit_bytes);
-    let Writes { books, was_cut_off, acknowledged } = writes.map_err(|(class, reason)| {
-        let reason = if is_gone { format!("the file is gone, and {reason}") } else { reason };
-        unusable(&head, (class, reason))
-    })?;
+    let Writes { books, was_cut_off, acknowledged, damaged } =
+        writes.map_err(|(class, reason)| {
+            let reason = if is_gone { format!("the file is gone, and {reason}") } else { reason };
+            unusable(&head, (class, reason))
+        })?;
+    left_out.extend(damaged.map(|file| {
+        let reason = format!(
+            "{}: the last note of what was acknowledged as safe is damaged: more may have been than what is asked for; the rest \
+             is checked",
+            file.display()
+        );
+        unusable(&head, (ErrorClass::Store, reason))
+    }));
     let mut record = VerifyRecord::default();
     if is_gone {
         let books = books.iter().filter(|book| book.durable_writes != Some(0));
@@ -480,7 +489,7 @@ fn check_volume(
         let pages: Vec<Page<'_>> =
             books.iter().map(|book| Page { ledger: &book.ledger, format: &book.format }).collect();
         let files = Files::of(&head.target)?;
-        *unopened = files.check(&pages, later.stop, later.emit, &mut record)?;
+        left_out.extend(files.check(&pages, later.stop, later.emit, &mut record)?);
     }
     Ok(LaterCheck { head, record, was_cut_off, acknowledged, is_gone })
 }
@@ -497,6 +506,20 @@ fn not_usable(error: &LedgerError) -> (ErrorClass, String) {
         _ => ErrorClass::Usage,
     };
     (class, error.to_string())
+}
+
+/// Of damage, where it is, and the cure.
+fn of_note(
+    volume: &Volume,
+    thread: u32,
+    (class, reason): (ErrorClass, String),
+) -> (ErrorClass, String) {
+    if class != ErrorClass::Store {
+        return (class, reason);
+    }
+    let (file, dir) = volume.note_of(thread);
+    let cure = format!("if nobody needs that any more: rm -r {}", shell::path(dir));
+    (class, format!("{}: {reason}; {cure}", file.display()))
 }
 
 /// What is known of one thread's writes.
@@ -523,6 +546,7 @@ impl KnownBook {
             length_bytes: region.length_bytes,
             expected: format!("what was written there{known}"),
             found: "nothing: the file is gone".to_owned(),
+            blocks: 1,
         }
     }
 }
@@ -532,6 +556,8 @@ struct Writes {
     books: Vec<KnownBook>,
     was_cut_off: bool,
     acknowledged: u64,
+    /// Where what was acknowledged last can no longer be read.
+    damaged: Option<PathBuf>,
 }
 
 /// What is known of them, or why that cannot be worked out.
@@ -541,14 +567,18 @@ fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, (ErrorC
     let plan = head.plan.plan().map_err(|error| usage(error.to_string()))?;
     let limit_bytes = memory_limit_bytes / u64::from(head.threads.max(1));
     let (mut books, mut was_cut_off, mut acknowledged) = (Vec::new(), false, 0);
+    let mut damaged = None;
     for thread in 0..head.threads {
         let known = volume.known(thread, limit_bytes);
-        match known.map_err(|error| not_usable(&error))? {
+        match known.map_err(|error| of_note(volume, thread, not_usable(&error)))? {
             Known::Ended(ledger, format) => {
                 books.push(KnownBook { ledger: *ledger, format, durable_writes: None });
             }
-            Known::Marked(marks) => {
+            Known::Marked(LastMarks { last: marks, is_incomplete }, file) => {
                 was_cut_off = true;
+                if is_incomplete {
+                    damaged.get_or_insert(file);
+                }
                 // Without marks no request is worked out: a block of any generation is right, and one that is damaged wrong.
                 if !marks.is_empty() && head.fathom_version != env!("CARGO_PKG_VERSION") {
                     return Err(usage(format!(
@@ -570,7 +600,7 @@ fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, (ErrorC
             "the run that wrote it was cut off, and did not note what was acknowledged: verify=crash does that".into(),
         ));
     }
-    Ok(Writes { books, was_cut_off, acknowledged })
+    Ok(Writes { books, was_cut_off, acknowledged, damaged })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use fathom_sys::arena::Arena;
 use fathom_sys::io as sys_io;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -52,6 +52,19 @@ pub struct Unreadable {
     pub error: io::Error,
 }
 
+/// What must lie behind the end of a file or device, which has become shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beyond {
+    /// Where it ends now.
+    pub end_bytes: u64,
+    /// Where the first block begins that lies behind that, or across it.
+    pub offset_bytes: u64,
+    /// How many there are.
+    pub blocks: u64,
+    /// Their length.
+    pub length_bytes: u64,
+}
+
 /// What came of reading back.
 #[derive(Debug, Default)]
 pub struct ReadBack {
@@ -65,6 +78,8 @@ pub struct ReadBack {
     pub unreadable_count: u64,
     /// The first of them, by file and offset.
     pub unreadable: Vec<Unreadable>,
+    /// What lies behind the end of a file, by the number of the file.
+    pub beyond: BTreeMap<u32, Beyond>,
     /// Files that this process lacks the right or the means to open, by number: they say nothing of what was written.
     pub unopened: BTreeMap<u32, io::Error>,
     /// It was ended early.
@@ -84,7 +99,7 @@ struct Stretch<'a> {
 pub type Open<'a> = dyn Fn(u32) -> io::Result<File> + Sync + 'a;
 
 /// Reads everything that the ledgers have something to say about, and checks it; files are opened one after the other.
-/// What lies beyond the end of one counts as zeros. `tick` gets the bytes done and to do, and says whether to go on.
+/// What must lie beyond the end of one is told as such; where zeros may be, nothing may be, too. `tick` gets the bytes done and to do, and says whether to go on.
 ///
 /// # Errors
 /// When there is no memory for buffers; what cannot be opened or read is part of the outcome.
@@ -211,6 +226,13 @@ impl ReadBack {
             self.mismatches.first.order_by_key(place_of);
             self.mismatches.first.truncate(MISMATCHES_KEPT);
         }
+        for (file, more) in found.beyond {
+            let beyond =
+                self.beyond.entry(file).or_insert(Beyond { blocks: 0, length_bytes: 0, ..more });
+            beyond.offset_bytes = beyond.offset_bytes.min(more.offset_bytes);
+            beyond.blocks += more.blocks;
+            beyond.length_bytes += more.length_bytes;
+        }
         self.unopened.extend(found.unopened);
         self.unreadable_count += found.unreadable_count;
         self.unreadable.extend(found.unreadable);
@@ -241,6 +263,14 @@ impl Stretch<'_> {
         ReadBack { unreadable_count: 1, unreadable, ..ReadBack::default() }
     }
 
+    /// One block of it lies behind the end.
+    #[cold]
+    fn beyond(&self, offset_bytes: u64, end_bytes: u64) -> ReadBack {
+        let length_bytes = self.page.ledger.region().granule_bytes;
+        let beyond = Beyond { end_bytes, offset_bytes, blocks: 1, length_bytes };
+        ReadBack { beyond: BTreeMap::from([(self.file, beyond)]), ..ReadBack::default() }
+    }
+
     /// Where its read begins.
     fn read_from(&self) -> u64 {
         self.start_bytes / ALIGN_BYTES * ALIGN_BYTES
@@ -253,9 +283,10 @@ impl Stretch<'_> {
     fn check(&self, file: &File, buffer: &mut [u8]) -> ReadBack {
         let from = self.read_from();
         let buffer = &mut buffer[..self.read_bytes() as usize];
-        if let Err(error) = read_all(file, buffer, from) {
-            return self.check_in_pieces(file, buffer, error);
-        }
+        let read_to = match read_all(file, buffer, from) {
+            Ok(moved) => from + moved as u64,
+            Err(error) => return self.check_in_pieces(file, buffer, error),
+        };
         let Page { ledger, format } = self.page;
         let (format, granule_bytes) =
             (format.on(self.file), ledger.region().granule_bytes as usize);
@@ -264,6 +295,17 @@ impl Stretch<'_> {
             let Some(legal) = self.expect(at) else { continue };
             let into = (at - from) as usize;
             let checked = format.check(&buffer[into..into + granule_bytes], at, legal);
+            if checked.is_err() && at + granule_bytes as u64 > read_to {
+                match length_of(file) {
+                    Ok(end_bytes) => found.add(self.beyond(at, end_bytes)),
+                    Err(error) => {
+                        let end_bytes = at + granule_bytes as u64;
+                        let one = Stretch { start_bytes: at, end_bytes, ..*self };
+                        found.add(one.unreadable(error));
+                    }
+                }
+                continue;
+            }
             let says_little = legal.is_open() && checked.is_ok();
             let bytes =
                 if says_little { &mut found.skipped_bytes } else { &mut found.checked_bytes };
@@ -299,8 +341,13 @@ impl Mismatches {
     }
 }
 
-/// Reads until the buffer is full; zeros beyond the end of the file.
-fn read_all(file: &File, buffer: &mut [u8], offset_bytes: u64) -> io::Result<()> {
+/// Of a file or a device.
+fn length_of(mut file: &File) -> io::Result<u64> {
+    file.seek(SeekFrom::End(0))
+}
+
+/// Reads until the buffer is full, or to the end of the file: how much. The rest is zeros.
+fn read_all(file: &File, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match sys_io::read_at(file, &mut buffer[done..], offset_bytes + done as u64) {
@@ -313,7 +360,7 @@ fn read_all(file: &File, buffer: &mut [u8], offset_bytes: u64) -> io::Result<()>
         }
     }
     buffer[done..].fill(0);
-    Ok(())
+    Ok(done)
 }
 
 #[cfg(test)]

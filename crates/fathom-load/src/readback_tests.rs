@@ -84,6 +84,38 @@ fn after_a_crash_only_what_was_promised_counts_as_checked() {
     assert_eq!(outcome(&ledger, holds, Some(3 * BLOCK)), (3, 5, vec![3 * BLOCK]), "damage");
 }
 
+/// What became shorter is told with where it ends, and nothing that was never read counts as zeros.
+#[test]
+fn blocks_behind_the_end_are_told_as_such() {
+    let mut ledger = Ledger::new(region(), u64::MAX).unwrap();
+    // The sixth failed, so that anything may be there: also nothing. The seventh is zeroed.
+    for block in 0..7 {
+        let kind = if block == 6 { ChangeKind::Zero } else { ChangeKind::Write };
+        let change = Change { kind, ..Change::write(block * BLOCK, BLOCK) };
+        let generation = ledger.issued(change).unwrap();
+        if block == 5 { ledger.failed(generation) } else { ledger.completed(generation, false) }
+    }
+    let mut whole = vec![0; (BLOCKS * BLOCK) as usize];
+    format().fill(&mut whole[..BLOCK as usize], 0, 1);
+    format().fill(&mut whole[BLOCK as usize..2 * BLOCK as usize], BLOCK, 2);
+    whole[2 * BLOCK as usize + 5] = 1;
+    let path = std::env::temp_dir().join(format!("fathom-shorter-{}", std::process::id()));
+    let read = |length: usize| {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let pages = [Page { ledger: &ledger, format: &format() }];
+        let found = read_back(&|_| File::open(&path), &pages, &mut |_, _| true).unwrap();
+        let beyond = found.beyond.get(&0).map(|b| (b.end_bytes, b.offset_bytes / BLOCK, b.blocks));
+        (beyond, found.mismatches.count, found.checked_bytes / BLOCK)
+    };
+    let block = BLOCK as usize;
+    assert_eq!(read(8 * block), (None, 3, 6), "zeros and a wrong byte");
+    assert_eq!(read(2 * block), (Some((2 * BLOCK, 2, 3)), 0, 3));
+    assert_eq!(read(2 * block - 1), (Some((2 * BLOCK - 1, 1, 4)), 0, 2), "one lies across it");
+    assert_eq!(read(3 * block), (Some((3 * BLOCK, 3, 2)), 1, 4));
+    assert_eq!(read(0), (Some((0, 0, 5)), 0, 1));
+    std::fs::remove_file(&path).unwrap();
+}
+
 /// A file that may not be opened says nothing about the storage, and keeps no damage elsewhere from being found; one that is gone does.
 #[test]
 fn what_this_process_lacks_is_no_damage() {

@@ -61,7 +61,7 @@ impl ReadBackWay {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MismatchRecord {
     /// What kind of damage, one word: `zeros`, `foreign`, `other_target`, `misplaced`, `stale`, `future`, `torn`,
-    /// `corrupt`, `unreadable`.
+    /// `corrupt`, `beyond_end`, `unreadable`.
     pub kind: String,
     /// In which of the job's files, from 0 on; none where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +77,17 @@ pub struct MismatchRecord {
     pub expected: String,
     /// What is there.
     pub found: String,
+    /// How many blocks that is.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub blocks: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn is_one(blocks: &u64) -> bool {
+    *blocks == 1
 }
 
 impl std::fmt::Display for MismatchRecord {

@@ -50,7 +50,7 @@ pub fn lines(check: &VerifyRecord) -> Vec<String> {
         head.extend(skipped.take().map(|skipped| format!("; {skipped}")));
     }
     let wrong = check.first.iter().take(SHOWN).map(ToString::to_string);
-    let shown = check.first.len().min(SHOWN) as u64;
+    let shown: u64 = check.first.iter().take(SHOWN).map(|wrong| wrong.blocks).sum();
     let more = (check.mismatches > shown).then(|| format!("({} more)", check.mismatches - shown));
     std::iter::once(head).chain(unopened).chain(skipped).chain(wrong).chain(more).collect()
 }
@@ -123,6 +123,7 @@ mod tests {
             length_bytes: 4096,
             expected: "generation 7".into(),
             found: "zeros: never written, discarded or lost".into(),
+            blocks: 1,
         };
         let mut check = VerifyRecord {
             checked_bytes: 1 << 20,
@@ -143,6 +144,9 @@ mod tests {
             "offset 4096, 4096 bytes: expected generation 7; found zeros: never written, discarded or lost"
         );
         assert_eq!((shown.len(), shown[11].as_str()), (12, "(2 more)"));
+        check.first[0].blocks = 3;
+        assert_eq!(lines(&check).len(), 11, "all are told");
+        check.first[0].blocks = 1;
         (check.first[0].file, check.first[0].path) = (Some(7), Some("d0000/f007".into()));
         check.skipped_bytes = 3 << 20;
         let shown = lines(&check);

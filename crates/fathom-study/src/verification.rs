@@ -99,6 +99,7 @@ mod tests {
             length_bytes: 512,
             expected: "generation 2".into(),
             found: "generation 1".into(),
+            blocks: 1,
         });
         let unopened_first = Some("d0000/f007: Too many open files (os error 24)".to_owned());
         record.jobs[0].verify =

@@ -3,8 +3,8 @@
 
 use super::granule::{GENERATION, Granule, RACE_MAX};
 use super::{Ledger, LedgerError, Mark, Region};
-use crate::verify_block::{Cleared, Format, Legal, Racers};
-use std::collections::BTreeMap;
+use crate::verify_block::{Cleared, Format, Legal, Racers, SECTOR_BYTES};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 /// The form of the last byte follows.
@@ -210,6 +210,34 @@ impl Ledger {
     }
 }
 
+/// What a log of marks comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastMarks {
+    /// Of each file the last one.
+    pub last: BTreeMap<u32, Mark>,
+    /// One is damaged, and none behind it says what it said: more may have been durable.
+    pub is_incomplete: bool,
+}
+
+/// True for the end of a log, from a place in it on, that was never written as a whole, as a kill or a crash leaves it: it is cut off, or
+/// sectors that did not arrive are zeros. Anything else was damaged later.
+fn is_torn(at: usize, end: &[u8]) -> bool {
+    if end.iter().zip(MARK_MAGIC).all(|(found, wanted)| found == wanted) {
+        let length = end.get(4..).and_then(|rest| rest.first_chunk::<4>());
+        let missing = |length: &[u8; 4]| u32::from_le_bytes(*length) as usize + 12 > end.len();
+        if length.is_none_or(missing) {
+            // It may be all there, but for its length.
+            let mut all = end.to_vec();
+            if let Some(length) = all.get_mut(4..8) {
+                length.copy_from_slice(&(end.len().saturating_sub(12) as u32).to_le_bytes());
+            }
+            return unseal(&all).is_err();
+        }
+    }
+    let last_sector = (at + end.len()).saturating_sub(1) / SECTOR_BYTES * SECTOR_BYTES;
+    end[last_sector.saturating_sub(at)..].iter().all(|&byte| byte == 0)
+}
+
 impl Mark {
     /// Appends it to a log.
     pub fn append_to(&self, log: &mut Vec<u8>) {
@@ -232,20 +260,33 @@ impl Mark {
     /// The last whole mark of each file in a log whose end may be torn. One that is damaged hides none behind it: each says all that was
     /// durable by then.
     #[must_use]
-    pub fn last_of(mut log: &[u8]) -> BTreeMap<u32, Self> {
-        let mut last = BTreeMap::new();
+    pub fn last_of(whole: &[u8]) -> LastMarks {
+        let (mut last, mut log) = (BTreeMap::new(), whole);
+        // Files that have one behind the last damage, and those whose mark that may be.
+        let (mut since, mut damaged) = (BTreeSet::new(), None::<BTreeSet<u32>>);
         loop {
             if let Some((mark, rest)) = Self::first_of(log) {
+                since.insert(mark.file);
                 last.insert(mark.file, mark);
                 log = rest;
                 continue;
             }
             let mut behind = log.windows(MARK_MAGIC.len()).skip(1);
-            match behind.position(|bytes| bytes == MARK_MAGIC) {
-                Some(at) => log = &log[at + 1..],
-                None => return last,
+            let next = behind.position(|bytes| bytes == MARK_MAGIC).map(|at| at + 1);
+            if next.is_some() || !is_torn(whole.len() - log.len(), log) {
+                since.clear();
+                let file = log.get(8..).and_then(|mut body| get(&mut body).ok());
+                damaged
+                    .get_or_insert_default()
+                    .extend(file.and_then(|file| u32::try_from(file).ok()));
             }
+            let Some(next) = next else { break };
+            log = &log[next..];
         }
+        let is_behind = |file: &u32| since.contains(file);
+        let hides = damaged
+            .is_some_and(|files| last.is_empty() || !last.keys().chain(&files).all(is_behind));
+        LastMarks { last, is_incomplete: hides }
     }
 
     fn first_of(log: &[u8]) -> Option<(Self, &[u8])> {

@@ -14,10 +14,24 @@ impl Head {
 }
 
 impl Shelf {
-    /// What is kept about devices that had this path, or one below it, when they were written.
+    /// What is kept about devices that had this path when they were written.
     #[must_use]
-    pub fn about_devices_at(&self, path: &Path) -> Vec<Volume> {
-        let is_meant = |head: &Head| head.device_id.is_some() && head.target.starts_with(path);
+    pub fn about_device_of(&self, path: &Path) -> Vec<Volume> {
+        let is_meant = |head: &Head| head.device_id.is_some() && head.target == path;
         self.all().into_iter().filter(|volume| is_meant(&volume.head)).collect()
+    }
+
+    /// What is kept about devices that had this path, or one below it, when they were written, or have it by now; with where they are.
+    #[must_use]
+    pub fn about_devices_at(&self, root: &SysRoot, path: &Path) -> Vec<(Volume, Option<PathBuf>)> {
+        let devices = self.all().into_iter().filter(|volume| volume.head.device_id.is_some());
+        let by_now = |volume: Volume| {
+            let by_now = volume.head.device_by_now(root);
+            (volume, by_now)
+        };
+        let is_meant = |(volume, by_now): &(Volume, Option<PathBuf>)| {
+            volume.head.target.starts_with(path) || by_now.as_deref() == Some(path)
+        };
+        devices.map(by_now).filter(is_meant).collect()
     }
 }

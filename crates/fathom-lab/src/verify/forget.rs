@@ -36,7 +36,7 @@ pub fn forget_below(state_dir: &Path, path: &Path) -> io::Result<()> {
 pub fn remembers(state_dir: &Path, path: &Path) -> bool {
     let (shelf, place) = (Shelf::new(state_dir), Place::gone(path));
     !shelf.about(&place).is_empty()
-        || shelf.about_devices_at(&place.path).iter().any(|volume| volume.head.target == place.path)
+        || !shelf.about_device_of(&place.path).is_empty()
         || !shelf.unread().is_empty()
 }
 
@@ -63,8 +63,7 @@ pub(super) fn not_there(head: &Head, found: Whereabouts) -> Option<String> {
 
 /// Why nothing is known of what is at a path by now, where a device was written that had it, with the cure.
 pub(super) fn other_device(root: &SysRoot, shelf: &Shelf, path: &Path) -> Option<String> {
-    let mut all = shelf.about_devices_at(path);
-    all.retain(|volume| volume.head.target == path);
+    let all = shelf.about_device_of(path);
     all.last().map(|volume| not_the_device(root, &volume.head))
 }
 
@@ -106,7 +105,7 @@ fn not_forgotten(shelf: &Shelf, target: &Path, error: &io::Error) -> LabError {
 }
 
 /// Forgets what is known of what was written at a path, or below it, and is not there any more: on a filesystem that is away or was
-/// made anew, to a device that is not connected any more, and of what was removed or replaced. Where a filesystem may come back, because nothing has its place, the path must
+/// made anew, to a device that is not connected any more or is named, and of what was removed or replaced. Where a filesystem may come back, because nothing has its place, the path must
 /// lie in it. No file is touched; what is there is known on, and so is what `kept` runs have written: they go on, or their files
 /// are elsewhere.
 ///
@@ -161,14 +160,23 @@ pub fn forget_away(
         }
         all.push(Ok(Forgotten { target, run_id, stays }));
     }
-    for volume in shelf.about_devices_at(&place.path) {
+    let devices = shelf.about_devices_at(root, &place.path);
+    let has_name = |by_now: &Option<PathBuf>| by_now.as_ref() == Some(&place.path);
+    let is_another = |(volume, by_now): &(Volume, Option<PathBuf>)| {
+        volume.head.target == place.path && !has_name(by_now)
+    };
+    let has_another = devices.iter().any(is_another);
+    for (volume, by_now) in devices {
         let Head { target, run_id, .. } = volume.head.clone();
-        let by_now = volume.head.device_by_now(root);
-        if by_now.as_ref() == Some(&target) || unread.iter().any(|(path, _)| volume.has(path)) {
+        // Who names a device that is there does not want to check it any more; but another one that had the name comes first.
+        let is_named = has_name(&by_now) && !has_another;
+        let is_there = by_now.as_ref() == Some(&target) || has_name(&by_now);
+        if (is_there && !is_named) || unread.iter().any(|(path, _)| volume.has(path)) {
             continue;
         }
         // It may come back: only who names it knows that it does not.
-        let is_forgotten = by_now.is_none() && target == place.path;
+        let is_forgotten = is_named || (by_now.is_none() && target == place.path);
+        let target = if is_named { place.path.clone() } else { target };
         let stays = (!is_forgotten).then(|| not_the_device(root, &volume.head));
         if is_forgotten {
             volume.remove().map_err(|error| not_forgotten(&shelf, &target, &error))?;

@@ -3,7 +3,7 @@
 use crate::error::{ErrorClass, LabError};
 use fathom_base::verify_block::Mismatch;
 use fathom_guard::OwnedTree;
-use fathom_load::readback::{Page, Unreadable, is_shortage, read_back};
+use fathom_load::readback::{Beyond, Page, Unreadable, is_shortage, read_back};
 use fathom_load::verify::{MISMATCHES_KEPT, Mismatches};
 use fathom_model::event::Event;
 use fathom_model::verification::{MismatchRecord, ReadBackWay, VerifyRecord};
@@ -127,6 +127,9 @@ impl Files {
             .map_err(|error| failed(&self.path, "reading it back", error))?;
         record.checked_bytes += found.checked_bytes;
         record.skipped_bytes += found.skipped_bytes;
+        // First: each stands for many.
+        record.mismatches += found.beyond.values().map(|beyond| beyond.blocks).sum::<u64>();
+        record.first.extend(found.beyond.iter().map(|(file, beyond)| self.beyond(*file, *beyond)));
         self.note(record, &found.mismatches);
         record.mismatches += found.unreadable_count;
         record.first.extend(found.unreadable.iter().map(|part| self.unread(part)));
@@ -179,6 +182,25 @@ impl Files {
             length_bytes: u64::from(mismatch.length_bytes),
             expected: mismatch.legal.to_string(),
             found: mismatch.found.to_string(),
+            blocks: 1,
+        }
+    }
+
+    fn beyond(&self, file: u32, beyond: Beyond) -> MismatchRecord {
+        let Beyond { end_bytes, offset_bytes, blocks, length_bytes } = beyond;
+        let path = self.name(file);
+        let is_device = path.is_none() && !self.path.is_file();
+        let what = if is_device { "device" } else { "file" };
+        let lay = if blocks == 1 { "1 block lay" } else { &format!("{blocks} blocks lay") };
+        MismatchRecord {
+            kind: "beyond_end".to_owned(),
+            file: path.as_ref().map(|_| file),
+            path,
+            offset_bytes,
+            length_bytes,
+            expected: "what was written there".to_owned(),
+            found: format!("nothing: the {what} ends at offset {end_bytes}; {lay} beyond it"),
+            blocks,
         }
     }
 
@@ -192,6 +214,7 @@ impl Files {
             length_bytes: part.length_bytes,
             expected: "what was written there".to_owned(),
             found: format!("nothing: {}", part.error),
+            blocks: 1,
         }
     }
 }

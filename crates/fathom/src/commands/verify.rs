@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress::{Progress, Subject};
 use crate::session;
+use fathom_base::shell;
 use fathom_guard::MeasuringLock;
 use fathom_lab::LabError;
 use fathom_lab::verify::{Later, LaterCheck, remembers, verify_later};
@@ -120,6 +121,13 @@ fn text(check: &LaterCheck) -> String {
     }
     for line in verification::lines(record) {
         let _ = writeln!(text, "  {line}");
+    }
+    if record.mismatches > 0 && head.device_id.is_some() {
+        let target = shell::path(&head.target);
+        let _ = writeln!(
+            text,
+            "  if it was overwritten on purpose, and nobody needs what was written: fathom clean {target} --forget"
+        );
     }
     text
 }

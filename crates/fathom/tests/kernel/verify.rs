@@ -44,6 +44,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_forgets_a_file_that_was_emptied", &no_rings_on_ext4, emptied),
         kernel_test("verify_refuses_what_it_cannot_check", &ext4, refusals),
         kernel_test("verify_reads_a_device_that_has_another_name", &device, renamed),
+        kernel_test("verify_says_where_what_became_shorter_ends", &ext4, shorter),
     ]
 }
 
@@ -646,6 +647,22 @@ fn renamed() {
         }
         drop(device);
     };
+    // Who names it does not want to check it any more, be it there as it was written; who names what is above it did not mean it.
+    let state = sandbox.db().parent().unwrap().join("verify");
+    let copy = scratch.join("copy");
+    fathom_testkit::command::run_tool("cp", ["-a", p(&state), p(&copy)]).unwrap();
+    let above = sandbox.run(&["clean", "/dev", "--forget"]);
+    assert!(names(&state).len() == 1, "{above:?}");
+    let forgotten = sandbox.run(&["clean", p(device.path()), "--forget"]);
+    let told = format!("{}: forgotten, fathom verify asks no longer", device.path().display());
+    assert!(forgotten.code == 0 && forgotten.stdout.starts_with(&told), "{forgotten:?}");
+    assert_eq!(names(&state), Vec::<String>::new());
+    sandbox.refuses(
+        &["verify", p(device.path())],
+        2,
+        &["nothing is known of blocks", "which is empty"],
+    );
+    fathom_testkit::command::run_tool("cp", ["-aT", p(&copy), p(&state)]).unwrap();
     let done = sandbox.json(&["verify", p(device.path())], &[0]);
     let check = &done.result()["checks"][0]["verify"];
     assert_eq!((&check["mismatches"], &check["checked_bytes"]), (&0.into(), &(1 << 20).into()));
@@ -667,4 +684,68 @@ fn renamed() {
     assert!(forgotten.code == 0 && forgotten.stdout.contains(&told), "{forgotten:?}");
     assert_eq!(names(&sandbox.db().parent().unwrap().join("verify")), Vec::<String>::new());
     sandbox.refuses(&["verify", &other], 2, &["nothing is known of blocks", "which is empty"]);
+}
+
+/// A device, one of several files, and the only one.
+fn shorter() {
+    let (sandbox, fs) = (Sandbox::new(), buffered_ext4());
+    let device = LoopDevice::new(8 * MIB).unwrap();
+    let id = format!("--destroy={}", device.backing().display());
+    let args = ["run", "seqwrite", p(device.path()), &id, "block_size=64k", "operations=128"];
+    sandbox.json(&[&args[..], &["verify=after"]].concat(), &[0, 1]);
+    File::options().write(true).open(device.backing()).unwrap().set_len(5 * MIB + 4096).unwrap();
+    device.reread_size().unwrap();
+    let told = |target: &str, of_them: &str, words: &[&str]| {
+        let done = sandbox.run(&["verify", target]);
+        assert!(done.code == 5 && done.stdout.contains(of_them), "{done:?}");
+        words.iter().for_each(|word| assert!(done.stdout.contains(word), "{word}: {done:?}"));
+        assert!(!done.stdout.contains("zeros") && !done.stdout.contains("more)"), "{done:?}");
+    };
+    let end = "offset 5242880, 3145728 bytes: expected what was written there; found nothing: the device ends at offset \
+               5246976; 48 blocks lay beyond it";
+    told(p(device.path()), "5 MiB read back", &[": 48 blocks WRONG", end]);
+    let cure = format!(
+        "on purpose, and nobody needs what was written: fathom clean {} --forget",
+        device.path().display()
+    );
+    told(p(device.path()), "5 MiB", &[&cure]);
+    let done = sandbox.json(&["verify", p(device.path())], &[5]);
+    let wrong = &done.result()["checks"][0]["verify"];
+    assert_eq!((&wrong["mismatches"], wrong["first"].as_array().unwrap().len()), (&48.into(), 1));
+    assert_eq!(
+        (&wrong["first"][0]["kind"], &wrong["first"][0]["blocks"]),
+        (&"beyond_end".into(), &48.into())
+    );
+
+    let (single, several) = (fs.dir().join("one"), fs.dir().join("many"));
+    std::fs::create_dir(&several).unwrap();
+    let write = ["--keep", "block_size=4k", "verify=after", "--quiet"];
+    let one = ["run", "seqwrite", p(&single), "size=64k", "operations=16"];
+    let many = ["run", "seqwrite", p(&several), "size=64k", "operations=16", "files=4"];
+    for args in [&one[..], &many[..]] {
+        sandbox.json(&[args, &write[..]].concat(), &[0, 1]);
+    }
+    let cut = |file: &Path, length| {
+        File::options().write(true).open(file).unwrap().set_len(length).unwrap()
+    };
+    cut(&single, 0);
+    told(
+        p(&single),
+        "0 B read back",
+        &["16 blocks WRONG", "the file ends at offset 0; 16 blocks lay beyond it"],
+    );
+    let inside = own_directory(&several);
+    cut(&inside.join("d0000/f001"), 12288);
+    let end = "file 1 (d0000/f001), offset 12288, 4096 bytes: expected what was written there; found nothing: the file ends \
+               at offset 12288; 1 block lay beyond it";
+    told(p(&several), "60 KiB read back", &["1 block WRONG", end]);
+}
+
+/// That of fathom's files in a directory.
+fn own_directory(dir: &Path) -> std::path::PathBuf {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut own = entries.filter(|path| {
+        path.file_name().is_some_and(|name| p(Path::new(name)).starts_with(".fathom-"))
+    });
+    own.next().unwrap()
 }
