@@ -20,7 +20,7 @@ use fathom_sys::process::Life;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::threads;
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// What became of one entry of the journal.
@@ -48,6 +48,8 @@ pub enum Outcome {
         mount_point: PathBuf,
         /// Another file system is mounted there.
         is_another: bool,
+        /// Where something is mounted over it, below there.
+        over: Option<PathBuf>,
         /// It is kept on purpose, so that nothing else looks for it.
         is_kept: bool,
         /// The entry.
@@ -134,8 +136,8 @@ impl fmt::Display for Report {
                 let names = shell::list(names);
                 write!(
                     f,
-                    "{path}: what fathom did not write, or cannot prove to have written, stays ({names}), the rest is \
-                     removed; if nobody needs it: rm -r {}",
+                    "{path}: what fathom did not write, or cannot prove to have written, stays ({names}), the rest \
+                     goes; if nobody needs it: rm -r {}",
                     shell::path(&self.path)
                 )
             }
@@ -173,6 +175,11 @@ impl Report {
     fn fmt_away(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match &self.outcome {
+            Outcome::NotMounted { over: Some(over), .. } => write!(
+                f,
+                "{path}: something is mounted over it, at {}; it stays as it is: unmount that, then do this again",
+                over.display()
+            ),
             Outcome::NotMounted { mount_point, is_another, is_kept, .. } => {
                 let point = mount_point.display();
                 let what =
@@ -218,7 +225,7 @@ pub fn clean(root: &SysRoot, state_dir: &Path, force: bool) -> Result<Vec<Report
     let mut contents = journal::read_all(root, state_dir)?;
     let records = std::mem::take(&mut contents.records);
     let mut reports: Vec<Report> =
-        records.iter().map(|record| clean_one(root, record, force)).collect();
+        records.iter().map(|record| clean_one(root, record, force, Hands::Removing)).collect();
     reports.extend(not_understood(contents));
     Ok(reports)
 }
@@ -261,15 +268,13 @@ pub fn clean_below(
     let mut reports = Vec::new();
     for mut record in records {
         let Some(now) = path_below(root, &record, dir) else { continue };
-        let is_dead = record.entry.owner.life(root) == Life::Dead;
-        let Entry { run_id, path, .. } = record.entry.clone();
-        if is_dead {
+        if record.entry.owner.life(root) == Life::Dead {
             let Some(now) = now else {
-                // It may come back, as what was kept.
-                reports.push(Report { run_id, path, outcome: not_mounted(root, &record) });
+                reports.push(away(root, &record));
                 continue;
             };
             // What is known of it is known by the path that it had.
+            let Entry { run_id, path, .. } = record.entry.clone();
             if let Err(error) = before(&path) {
                 let (reason, by_hand) = (error.to_string(), by_hand(&record.entry, &now));
                 let outcome = Outcome::Failed { reason, by_hand };
@@ -280,55 +285,61 @@ pub fn clean_below(
                 record.update(|entry| entry.kept = false)?;
             }
         }
-        reports.push(clean_one(root, &record, false));
+        reports.push(clean_one(root, &record, false, Hands::Removing));
     }
     reports.extend(not_understood(contents));
     Ok(reports)
 }
 
-/// What [`clean_below`] would look at.
+/// It may come back, as what was kept.
+fn away(root: &SysRoot, record: &Record) -> Report {
+    let Entry { run_id, path, .. } = record.entry.clone();
+    Report { run_id, path, outcome: not_mounted(root, record) }
+}
+
+/// What [`clean_below`] would do.
 #[derive(Debug, Default)]
 pub struct Below {
-    /// Where there is still what was noted.
+    /// What would go.
     pub noted: Vec<PathBuf>,
-    /// What would stay, and why.
+    /// What would stay, all of it or a part, and why.
     pub stays: Vec<Report>,
     /// Of what nobody can tell.
     pub unknown: Vec<Report>,
 }
 
-/// Says what [`clean_below`] would look at, and touches nothing.
+/// Says what [`clean_below`] would do, by the same steps, and touches nothing.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
 pub fn below(root: &SysRoot, state_dir: &Path, dir: &Path) -> Result<Below, FileRefusal> {
     let mut contents = journal::read_all(root, state_dir)?;
     let mut below = Below::default();
-    for record in std::mem::take(&mut contents.records) {
+    for mut record in std::mem::take(&mut contents.records) {
         let Some(now) = path_below(root, &record, dir) else { continue };
-        let Entry { id, run_id, path, owner, .. } = record.entry.clone();
-        let outcome = match (owner.life(root), &now) {
-            (Life::Alive, _) => Outcome::OwnerAlive { pid: owner.pid },
-            (Life::Unknown, _) => {
-                Outcome::OwnerElsewhere { is_of_this_boot: owner.is_of_this_boot(root) }
-            }
-            (Life::Dead, None) => not_mounted(root, &record),
-            (Life::Dead, Some(now)) => match dirfd::facts_at(now) {
-                Ok(facts) if id.is_none_or(|id| id == facts.into()) => {
-                    below.noted.push(now.clone());
-                    continue;
-                }
-                Ok(_) => {
-                    let name = now.file_name().unwrap_or_default();
-                    Outcome::Foreign { names: vec![name.to_string_lossy().into_owned()] }
-                }
-                Err(_) => continue,
-            },
+        let is_away = now.is_none() && record.entry.owner.life(root) == Life::Dead;
+        // Who asks for it to be removed does not keep it any more.
+        record.entry.kept &= is_away;
+        let report = if is_away {
+            away(root, &record)
+        } else {
+            clean_one(root, &record, false, Hands::Looking)
         };
-        below.stays.push(Report { run_id, path: now.unwrap_or(path), outcome });
+        match report.outcome {
+            Outcome::Removed => below.noted.push(report.path),
+            Outcome::Vanished => {}
+            _ => below.stays.push(report),
+        }
     }
     below.unknown = not_understood(contents).collect();
     Ok(below)
+}
+
+/// Whether what is ours is removed, or only looked at: what would become of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hands {
+    Removing,
+    Looking,
 }
 
 /// Where test files are that were made below a directory, or are there by now; none inside where that is nowhere, none for all others.
@@ -400,7 +411,7 @@ pub fn forget_away(
     Ok(reports)
 }
 
-fn clean_one(root: &SysRoot, record: &Record, force: bool) -> Report {
+fn clean_one(root: &SysRoot, record: &Record, force: bool, hands: Hands) -> Report {
     let entry = &record.entry;
     let life = match entry.owner.life(root) {
         Life::Unknown if force && entry.owner.has_gone_elsewhere(root) => Life::Dead,
@@ -418,7 +429,7 @@ fn clean_one(root: &SysRoot, record: &Record, force: bool) -> Report {
             {
                 path = now;
             }
-            remove(root, record).unwrap_or_else(|error| Outcome::Failed {
+            remove(root, record, hands).unwrap_or_else(|error| Outcome::Failed {
                 reason: error.to_string(),
                 by_hand: by_hand(entry, &path),
             })
@@ -434,7 +445,17 @@ fn mounted(root: &SysRoot, entry: &Entry) -> Mounted {
 
 /// What is to be said where its filesystem is away.
 fn not_mounted(root: &SysRoot, Record { file, entry }: &Record) -> Outcome {
+    let point = place::mount_point(root, &entry.path);
+    let is_over = point != entry.mount_point && point.starts_with(&entry.mount_point);
+    let above = point.parent().filter(|_| is_over);
+    // What it lies on is there above that.
+    let is_there = |above: &Path| {
+        let noted = entry.filesystem.as_ref();
+        filesystem::mounted(root, above, &entry.mount_point, noted) == Mounted::Same
+    };
+    let over = above.is_some_and(is_there).then(|| point.clone());
     Outcome::NotMounted {
+        over,
         mount_point: entry.mount_point.clone(),
         is_another: mounted(root, entry) == Mounted::Another,
         is_kept: entry.kept,
@@ -452,22 +473,25 @@ fn by_hand(entry: &Entry, path: &Path) -> String {
     format!("{tool} {}", shell::path(path))
 }
 
-/// Test files and directories that dead runs left behind and nobody kept, but for trees, with which one can go on.
+/// Test files and directories that dead runs left behind and nobody kept, but for trees, with which one can go on; and entries that tell
+/// nothing.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
-pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<PathBuf>, FileRefusal> {
-    let journal::Contents { records, damaged, unread } = journal::read_all(root, state_dir)?;
+pub fn pending(
+    root: &SysRoot,
+    state_dir: &Path,
+) -> Result<(Vec<PathBuf>, Vec<Report>), FileRefusal> {
+    let mut contents = journal::read_all(root, state_dir)?;
+    let records = std::mem::take(&mut contents.records);
     let is_left = |entry: &Entry| {
         !entry.kept && entry.kind != Kind::Tree && entry.owner.life(root) == Life::Dead
     };
     let entries = records.into_iter().map(|record| record.entry).filter(is_left);
-    let damaged = damaged.into_iter().map(|(path, _)| path);
-    let unread = unread.into_iter().map(|(path, _)| path);
-    Ok(entries.map(|entry| entry.path).chain(damaged).chain(unread).collect())
+    Ok((entries.map(|entry| entry.path).collect(), not_understood(contents).collect()))
 }
 
-fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
+fn remove(root: &SysRoot, record: &Record, hands: Hands) -> Result<Outcome, FileRefusal> {
     let entry = &record.entry;
     match mounted(root, entry) {
         Mounted::Same => {}
@@ -475,19 +499,21 @@ fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
         Mounted::Nothing | Mounted::Another if entry.kept => return Ok(Outcome::Kept),
         Mounted::Nothing | Mounted::Another => {
             if let Some(found) = found_elsewhere(root, record) {
-                return remove(root, &found);
+                return remove(root, &found, hands);
             }
             return Ok(not_mounted(root, record));
         }
     }
-    if entry.kind == Kind::Private {
+    if entry.kind == Kind::Private && hands == Hands::Removing {
         // They would go on writing into it.
         private::end_those_of(root, &entry.owner);
     }
     let path = group_elsewhere(root, entry).unwrap_or_else(|| entry.path.clone());
-    let found = find(&path)?;
+    let found = find(&path, hands)?;
     // Also when the group is gone: a kill may have come between that and disabling what was enabled for it.
-    if let Kind::ControlGroup { is_enabled_for_it } = entry.kind {
+    if let Kind::ControlGroup { is_enabled_for_it } = entry.kind
+        && hands == Hands::Removing
+    {
         cgroup_io::remove_left(&path, is_enabled_for_it).map_err(io_at("remove", &path))?;
     }
     let outcome = match found {
@@ -507,7 +533,9 @@ fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
             Kind::ControlGroup { .. } | Kind::Tree => Outcome::Removed,
         },
     };
-    record.remove()?;
+    if hands == Hands::Removing {
+        record.remove()?;
+    }
     Ok(outcome)
 }
 
@@ -554,12 +582,13 @@ fn on_another_device(root: &SysRoot, entry: &Entry, at: &FileAt) -> Option<PathB
 }
 
 /// The directory, the name in it, and what lies there; none when it is gone.
-fn find(path: &Path) -> Result<Option<(Dir, String, FileFacts)>, FileRefusal> {
+fn find(path: &Path, hands: Hands) -> Result<Option<(Dir, String, FileFacts)>, FileRefusal> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
     else {
         return Ok(None);
     };
     let found = Dir::open(parent).and_then(|dir| {
+        let dir = if hands == Hands::Looking { dir.looking() } else { dir };
         let facts = dir.facts(name)?;
         Ok((dir, name.to_owned(), facts))
     });
@@ -664,6 +693,9 @@ fn remove_inside(
         return foreign();
     }
     if mark::is_reserved(name) {
+        if !holds_notes(dir, name)? {
+            return foreign();
+        }
         remove_if_same(dir, name, facts.into())?;
         return Ok(Vec::new());
     }
@@ -676,6 +708,19 @@ fn remove_inside(
         Removal::ForeignData => foreign(),
         Removal::Done | Removal::NotThere => Ok(Vec::new()),
     }
+}
+
+/// True where the notes in a directory of ours are as fathom makes them, or as a kill or a crash leaves those: cut off, or empty.
+fn holds_notes(dir: &Dir, name: &str) -> io::Result<bool> {
+    let mut text = Vec::new();
+    dir.open_file(name, false)?.take(mark::NOTE_BYTES_MAX).read_to_end(&mut text)?;
+    let is_empty = text.iter().all(|&byte| byte == 0);
+    let is_cut_off = |error: &String| error.starts_with("EOF");
+    Ok(is_empty
+        || match name {
+            mark::MANIFEST => Manifest::is_whole(&text),
+            _ => mark::parse::<Entry>(&text).as_ref().err().is_none_or(is_cut_off),
+        })
 }
 
 #[cfg(test)]

@@ -264,6 +264,16 @@ impl Manifest {
         Ok(Self { lines: lines.collect() })
     }
 
+    /// True for lines of its own alone; the last one may be cut off.
+    pub(crate) fn is_whole(text: &[u8]) -> bool {
+        let end = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let (lines, rest) = text.split_at(end);
+        let is_line = |line: &[u8]| line.is_empty() || parse::<Line>(line).is_ok();
+        let is_cut_off = |error: &String| error.starts_with("EOF");
+        let mut lines = lines.split(|&byte| byte == b'\n');
+        lines.all(is_line) && parse::<Line>(rest).as_ref().err().is_none_or(is_cut_off)
+    }
+
     /// Notes that a file of that name is about to be made.
     ///
     /// # Errors

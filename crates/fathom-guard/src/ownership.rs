@@ -505,7 +505,9 @@ pub(crate) fn remove_if_only_ours(
             Evidence::Content => is_as_left == Some(true) || content::holds_only_ours(file)?,
         };
     if !is_ours {
-        mark::take_off(file)?;
+        if !dir.is_looking() {
+            mark::take_off(file)?;
+        }
         return Ok(Removal::ForeignData);
     }
     Ok(if remove_if_same(dir, name, id)? { Removal::Done } else { Removal::NotThere })
@@ -543,14 +545,15 @@ pub(crate) fn remove_if_same(dir: &Dir, name: &str, id: FileId) -> io::Result<bo
     }
 }
 
-/// Removes a directory of ours, which must be empty by now and still under its name.
+/// Removes a directory of ours, which must be empty by now (where anything is removed) and still under its name.
 pub(crate) fn remove_own_dir(
     parent: &Dir,
     dir: &Dir,
     name: &str,
     path: &Path,
 ) -> Result<(), FileRefusal> {
-    let foreign = dir.names().map_err(io_at("list", path))?;
+    let foreign = if dir.is_looking() { Ok(Vec::new()) } else { dir.names() };
+    let foreign = foreign.map_err(io_at("list", path))?;
     if !foreign.is_empty() {
         let names = shell::list(&foreign);
         return Err(FileRefusal::ForeignFiles { path: path.to_owned(), names });

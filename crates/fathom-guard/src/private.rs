@@ -145,6 +145,9 @@ pub(crate) fn remove_left_behind(
     }
     if entry.id.is_none() {
         // Killed between making it and noting its identity: nothing was put into it yet.
+        if !dir.names().map_err(io_at("list", &entry.path))?.is_empty() {
+            return Ok(foreign);
+        }
         return match parent.remove_dir(name) {
             Ok(()) => Ok(Outcome::Removed),
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(foreign),

@@ -107,7 +107,7 @@ impl Dir {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         match rustix::fs::openat2(self.as_fd(), path, flags, Mode::empty(), resolve) {
-            Ok(fd) => Ok(Self { fd }),
+            Ok(fd) => Ok(Self { fd, is_looking: self.is_looking }),
             // A kernel before 5.6, or a filter of a container.
             Err(Errno::NOSYS | Errno::PERM) => self.open_step_by_step(path),
             Err(error) => Err(error.into()),
@@ -118,12 +118,15 @@ impl Dir {
     fn open_step_by_step(&self, path: &[u8]) -> io::Result<Self> {
         let dev = self.own_facts()?.dev;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut dir = Self { fd: rustix::fs::openat(self.as_fd(), ".", flags, Mode::empty())? };
+        let is_looking = self.is_looking;
+        let fd = rustix::fs::openat(self.as_fd(), ".", flags, Mode::empty())?;
+        let mut dir = Self { fd, is_looking };
         for part in path.split(|byte| *byte == b'/') {
             if part == b".." {
                 return Err(Errno::XDEV.into());
             }
-            dir = Self { fd: rustix::fs::openat(dir.as_fd(), part, flags, Mode::empty())? };
+            let fd = rustix::fs::openat(dir.as_fd(), part, flags, Mode::empty())?;
+            dir = Self { fd, is_looking };
             if dir.own_facts()?.dev != dev {
                 return Err(Errno::XDEV.into());
             }
@@ -172,7 +175,7 @@ impl Dir {
     /// # Errors
     /// Those of unlink(2).
     pub fn unlink_name(&self, name: &[u8]) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(self.as_fd(), name, AtFlags::empty())?)
+        self.take_out(name, AtFlags::empty())
     }
 
     /// Removes an empty directory under a name of any bytes.
@@ -180,7 +183,7 @@ impl Dir {
     /// # Errors
     /// Those of rmdir(2).
     pub fn remove_dir_name(&self, name: &[u8]) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(self.as_fd(), name, AtFlags::REMOVEDIR)?)
+        self.take_out(name, AtFlags::REMOVEDIR)
     }
 }
 

@@ -3,7 +3,10 @@
 
 use crate::io::OpenMode;
 use fathom_base::order::Order;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags, XattrFlags};
+use rustix::fs::{
+    Access, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags,
+    XattrFlags,
+};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::OsStr;
@@ -16,6 +19,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Dir {
     pub(crate) fd: OwnedFd,
+    /// See [`Dir::looking`].
+    pub(crate) is_looking: bool,
 }
 
 /// What tells a file from every other on its filesystem, and what may be done with it.
@@ -50,7 +55,20 @@ impl Dir {
     /// ELOOP or ENOTDIR for a symbolic link, ENOTDIR for another file.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Self { fd: rustix::fs::open(path, flags, Mode::empty())? })
+        Ok(Self { fd: rustix::fs::open(path, flags, Mode::empty())?, is_looking: false })
+    }
+
+    /// The same, from which nothing is removed, nor from what is opened in it: where something would be, it is only found out
+    /// whether that would succeed, but for whether a directory is empty.
+    #[must_use]
+    pub fn looking(self) -> Self {
+        Self { is_looking: true, ..self }
+    }
+
+    /// True for one from which nothing is removed.
+    #[must_use]
+    pub const fn is_looking(&self) -> bool {
+        self.is_looking
     }
 
     /// Makes a directory that must not exist, for its owner alone, and opens it.
@@ -68,7 +86,8 @@ impl Dir {
     /// As [`Dir::open`].
     pub fn open_dir(&self, name: &str) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Self { fd: rustix::fs::openat(&self.fd, name, flags, Mode::empty())? })
+        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
+        Ok(Self { fd, is_looking: self.is_looking })
     }
 
     /// Makes a file that must not exist, readable and writable for its owner alone.
@@ -129,7 +148,7 @@ impl Dir {
     /// # Errors
     /// ENOENT; EISDIR.
     pub fn unlink(&self, name: &str) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+        self.take_out(name, AtFlags::empty())
     }
 
     /// Gives a file another name, in place of a file of that name only if `replace` says so.
@@ -162,7 +181,31 @@ impl Dir {
     /// # Errors
     /// ENOTEMPTY.
     pub fn remove_dir(&self, name: &str) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
+        self.take_out(name, AtFlags::REMOVEDIR)
+    }
+
+    /// Removes a name, or finds out whether that would succeed.
+    pub(crate) fn take_out(&self, name: impl Arg + Copy, how: AtFlags) -> io::Result<()> {
+        if !self.is_looking {
+            return Ok(rustix::fs::unlinkat(&self.fd, name, how)?);
+        }
+        match rustix::fs::accessat(
+            &self.fd,
+            ".",
+            Access::WRITE_OK | Access::EXEC_OK,
+            AtFlags::EACCESS,
+        ) {
+            // A kernel or a container without such a call: nobody can say.
+            Ok(()) | Err(Errno::NOSYS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let own = attributes(&self.fd, "", AtFlags::EMPTY_PATH)?;
+        let inner = attributes(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let fixed = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+        if inner.intersects(fixed) || own.contains(StatxAttributes::APPEND) {
+            return Err(Errno::PERM.into());
+        }
+        if inner.contains(StatxAttributes::MOUNT_ROOT) { Err(Errno::BUSY.into()) } else { Ok(()) }
     }
 
     /// The names inside, sorted, without `.` and `..`. In names that are not UTF-8 what is no text is replaced: they are for
@@ -224,6 +267,11 @@ pub fn facts_of(file: &File) -> io::Result<FileFacts> {
 /// Those of statx.
 pub fn facts_at(path: &Path) -> io::Result<FileFacts> {
     statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn attributes(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> io::Result<StatxAttributes> {
+    let stat = rustix::fs::statx(fd, name, flags, StatxFlags::BASIC_STATS)?;
+    Ok(stat.stx_attributes & stat.stx_attributes_mask)
 }
 
 pub(crate) fn statx(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> io::Result<FileFacts> {

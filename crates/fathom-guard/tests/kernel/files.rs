@@ -654,6 +654,7 @@ fn unmounted() -> Result {
     let outcome = |is_another| Outcome::NotMounted {
         mount_point: point.clone(),
         is_another,
+        over: None,
         is_kept: false,
         entry: entry.clone(),
     };

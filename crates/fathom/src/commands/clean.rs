@@ -2,7 +2,7 @@
 
 use super::progress_line::ProgressLine;
 use super::restore::exit_of_file;
-use super::tree::{Held, failed, hold, threads};
+use super::tree::{self, Held, failed, hold, threads};
 use super::{CommandError, CommandResult, finish};
 use crate::args::{Clean, Common};
 use crate::exit::Exit;
@@ -243,7 +243,7 @@ fn cleaned_text(cleaned: &Cleaned) -> String {
 /// What would be removed.
 fn list(output: Output, dir: &Path, found: &FoundBelow, known: &Below) -> CommandResult {
     let Below { noted, stays, unknown } = known;
-    let mut text = String::new();
+    let (mut text, mut broken) = (String::new(), None);
     for tree in &found.trees {
         let what = match found.open(tree, Access::Shared) {
             Ok(tree) => {
@@ -254,7 +254,10 @@ fn list(output: Output, dir: &Path, found: &FoundBelow, known: &Below) -> Comman
                     .map_or_else(String::new, |uid| format!("; its card belongs to user {uid}"));
                 format!("a tree of {files} files, {size}{owner}")
             }
-            Err(error) => format!("a tree that stays: {error}"),
+            Err(error) => {
+                broken = broken.max(Some(tree::exit_of_error(&error)));
+                format!("a tree that stays: {error}")
+            }
         };
         let _ = writeln!(text, "{}  {what}", tree.path.display());
     }
@@ -273,7 +276,10 @@ fn list(output: Output, dir: &Path, found: &FoundBelow, known: &Below) -> Comman
     }
     text += &unread_text(found);
     stays.iter().chain(unknown).for_each(|report| text += &report_text(report));
-    let exit = unknown.iter().map(exit_of_report).max().unwrap_or(Exit::Done);
+    let has_strangers = found.test_dirs.iter().any(|path| !is_told(path));
+    let strangers = (has_strangers && unknown.is_empty()).then_some(Exit::Refused);
+    let exits = stays.iter().chain(unknown).map(exit_of_report);
+    let exit = exits.chain(strangers).chain(broken).max().unwrap_or(Exit::Done);
     if text.is_empty() {
         text = "Nothing that fathom made is there.\n".into();
     }

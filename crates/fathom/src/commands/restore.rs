@@ -139,7 +139,7 @@ fn has_no_more(root: &SysRoot, state_dir: &Path) -> bool {
     let changes = restore::pending(root, state_dir);
     let files = leftovers::pending(root, state_dir);
     changes.is_ok_and(|all| all.iter().all(|change| change.is_running))
-        && files.is_ok_and(|all| all.is_empty())
+        && files.is_ok_and(|(left, unknown)| left.is_empty() && unknown.is_empty())
 }
 
 /// What is still to be put back; of what is noted in a directory that is not there nobody knows.
@@ -160,16 +160,17 @@ fn list(
     let left: Vec<String> =
         program_marks::left_by_the_dead(root).iter().map(ToString::to_string).collect();
     left.iter().for_each(|left| text += &format!("still runs: {left}\n"));
-    let files: Vec<String> = leftovers::pending(root, state_dir)
-        .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let (files, unknown) = leftovers::pending(root, state_dir)
+        .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?;
+    let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     files.iter().for_each(|path| text += &format!("{path}  test files, left behind\n"));
+    let exit = unknown.iter().map(exit_of_file).fold(Exit::Done, Exit::max);
+    let unknown: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+    unknown.iter().for_each(|entry| text += &format!("{entry}\n"));
     let traces: Vec<String> =
         traces::left_by_the_dead(root).iter().map(ToString::to_string).collect();
     traces.iter().for_each(|left| text += &format!("still there: {left}\n"));
-    if [left.len(), traces.len(), files.len(), pending.len()] == [0; 4] {
+    if [left.len(), traces.len(), files.len() + unknown.len(), pending.len()] == [0; 4] {
         if let Some(why) = missing {
             return Err(CommandError::usage(output, &why));
         }
@@ -187,10 +188,11 @@ fn list(
         })
         .collect();
     let result = serde_json::json!({
-        "pending": lines, "programs": left, "traces": traces, "files": files, "not_looked_at": hidden
+        "pending": lines, "programs": left, "traces": traces, "files": files, "unknown": unknown, "not_looked_at": hidden,
+        "exit_code": exit.code()
     });
     output.json("result", &result)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// One setting as it is now and was.

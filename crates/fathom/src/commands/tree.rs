@@ -44,14 +44,18 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &TreeArgs) ->
 
 /// Prints an error of trees.
 pub fn failed(output: Output, error: &TreeError) -> CommandError {
-    let exit = match error.class() {
+    CommandError::report_as(output, error, exit_of_error(error))
+}
+
+/// What an error of trees comes to.
+pub fn exit_of_error(error: &TreeError) -> Exit {
+    match error.class() {
         TreeErrorClass::Usage => Exit::Usage,
         TreeErrorClass::Refused => Exit::Refused,
         TreeErrorClass::Missing => Exit::Missing,
         TreeErrorClass::TargetIo => Exit::TargetIo,
         TreeErrorClass::Interrupted => Exit::Interrupted,
-    };
-    CommandError::report_as(output, error, exit)
+    }
 }
 
 /// What commands about trees hold: the measuring lock, and where the journal lies.

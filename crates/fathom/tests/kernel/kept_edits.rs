@@ -2,9 +2,11 @@
 //! wrote is never taken for it.
 
 use crate::cli::{Sandbox, names, p};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
+use fathom_testkit::command::run_tool;
 use fathom_testkit::{FsKind, Trial, kernel_test};
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -15,6 +17,7 @@ const NEXT: &[&str] = &["run", "randread", "null:", "duration=10ms"];
 
 pub fn trials() -> Vec<Trial> {
     let fs = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let fs_and_tools = [FathomBinary, FsOnLoop(FsKind::Ext4), Tool("chattr"), Tool("mkfifo")];
     vec![
         kernel_test("edits_of_files_of_a_killed_run_are_kept", &[FathomBinary], killed_and_edited),
         kernel_test("edits_of_files_of_a_killed_run_are_kept_on_ext4", &fs, killed_on_ext4),
@@ -22,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("edits_during_a_reading_run_are_kept", &[FathomBinary], edited_meanwhile),
         kernel_test("edits_inside_the_test_directory_are_kept", &[FathomBinary], edited_inside),
         kernel_test("small_unaligned_writes_leave_nothing", &[FathomBinary], odd_writes),
+        kernel_test("clean_list_says_what_clean_does", &fs_and_tools, listed_as_cleaned),
     ]
 }
 
@@ -126,5 +130,78 @@ fn odd_writes() {
         assert!(!done.stderr.contains("stays"), "{odd:?}: {done:?}");
         assert!(!file.exists(), "{odd:?}");
         sandbox.nothing_left(&[]);
+    }
+}
+
+/// What somebody does to kept test files, of which the directory, one of its files, and a file of a name of its own are given.
+type Doing = fn(&Path, &Path, &Path);
+
+const DOINGS: [(&str, i32, Doing); 17] = [
+    ("nothing", 0, |_, _, _| {}),
+    ("a file more", 3, |own, _, _| fs::write(own.join("mine"), TEXT).unwrap()),
+    ("a directory more", 3, |own, _, _| fs::create_dir_all(own.join("mine/x")).unwrap()),
+    ("edited", 3, |_, data, _| write_at(data, 4200, TEXT)),
+    ("replaced", 3, |_, data, _| fs::write(data, TEXT).unwrap()),
+    ("longer", 3, |_, data, _| append(data, TEXT)),
+    ("gone", 0, |_, data, named| {
+        [data, named].into_iter().for_each(|one| fs::remove_file(one).unwrap())
+    }),
+    ("a pipe", 3, |_, data, _| instead(data, &["mkfifo"])),
+    ("a link", 3, |_, data, _| instead(data, &["ln", "-s", "/etc/passwd"])),
+    ("a directory", 3, |_, data, _| instead(data, &["mkdir"])),
+    ("fixed", 5, |_, data, _| _ = run_tool("chattr", ["+i", p(data)]).unwrap()),
+    ("a fixed directory", 5, |own, _, _| _ = run_tool("chattr", ["+i", p(own)]).unwrap()),
+    ("a card edited", 3, |own, _, _| append(&own.join("owner.json"), b"x")),
+    ("a list edited", 3, |own, _, _| append(&own.join("manifest"), b"mine\n")),
+    ("covered", 4, |own, _, _| {
+        _ = run_tool("mount", ["-t", "tmpfs", "over", p(own)]).unwrap();
+    }),
+    ("the named one edited", 3, |_, _, named| write_at(named, 100, TEXT)),
+    ("a name more", 0, |own, data, _| fs::hard_link(data, own.with_file_name("hard")).unwrap()),
+];
+
+fn append(path: &Path, text: &[u8]) {
+    OpenOptions::new().append(true).open(path).unwrap().write_all(text).unwrap();
+}
+
+fn instead(path: &Path, tool: &[&str]) {
+    fs::remove_file(path).unwrap();
+    run_tool(tool[0], tool[1..].iter().copied().chain([p(path)])).unwrap();
+}
+
+/// By the same steps: with the same code and the same words, and nothing is touched.
+fn listed_as_cleaned() {
+    let mounted = crate::filesystems::mounted(FsKind::Ext4, &[], "");
+    let dir = mounted.dir();
+    for (files, data) in [(&[][..], "data"), (&["files=4"], "d0000/f001")] {
+        for (what, code, act) in DOINGS {
+            let (sandbox, named) = (Sandbox::new(), dir.join("named"));
+            for (target, more) in [(dir, files), (&named, &[])] {
+                let args = ["run", "randwrite", p(target), "size=256k", "operations=50", "--keep"];
+                sandbox.json(&[&args[..], more].concat(), &[0, 1]);
+            }
+            let own = names(dir).into_iter().find(|name| name.starts_with(".fathom-")).unwrap();
+            let own = dir.join(own);
+            act(&own, &own.join(data), &named);
+            // Of many, one with a second name is not known to be fathom's alone.
+            let code = if what == "a name more" && !files.is_empty() { 3 } else { code };
+            let stays = |args: &[&str]| {
+                let done = sandbox.run(&[&["clean", p(dir)], args].concat());
+                assert_eq!(done.code, code, "{what}: {done:?}");
+                let goes = ["  test files", "  a test file", ": removed"];
+                let is_told = |line: &&str| !goes.iter().any(|end| line.ends_with(end));
+                done.stdout.lines().filter(is_told).map(str::to_owned).collect::<Vec<_>>()
+            };
+            let before = (names(dir), names(&own));
+            let listed = stays(&["--list"]);
+            assert_eq!((names(dir), names(&own)), before, "{what}");
+            assert_eq!(stays(&[]), listed, "{what}");
+            assert_eq!(listed.is_empty(), code == 0, "{what}: {listed:?}");
+            _ = run_tool("umount", [p(&own)]);
+            _ = run_tool("chattr", ["-R", "-i", p(dir)]);
+            for left in names(dir).iter().filter(|name| *name != "lost+found") {
+                run_tool("rm", ["-r", p(&dir.join(left))]).unwrap();
+            }
+        }
     }
 }

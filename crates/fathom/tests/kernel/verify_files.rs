@@ -368,7 +368,7 @@ fn cleaned() {
         }
         let cleaned = sandbox.run(&["clean", p(fs.dir())]);
         assert_eq!(cleaned.code, if is_changed { 3 } else { 0 }, "{cleaned:?}");
-        let words = if is_changed { "stays (d0000/f001), the rest is removed" } else { "removed" };
+        let words = if is_changed { "stays (d0000/f001), the rest goes" } else { "removed" };
         assert!(cleaned.stdout.contains(words), "{cleaned:?}");
         assert!(!kept.join("d0000/f000").exists());
         assert_eq!(kept.join("d0000/f001").exists(), is_changed);
