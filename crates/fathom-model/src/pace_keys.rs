@@ -46,7 +46,8 @@ pub(crate) fn contradiction(job: &Job) -> Option<String> {
     too_slow(job)
 }
 
-/// The first pace that a run is too short for. Random arrivals may come sooner than on average, and a think time is one of each place.
+/// The first pace that a run is too short for. Random arrivals may come sooner than on average. A think time is one of each place, of
+/// which none would have a second request: all that is seen then are those that start at once.
 fn too_slow(job: &Job) -> Option<String> {
     if job.operations == Some(1) {
         return None;
@@ -54,29 +55,43 @@ fn too_slow(job: &Job) -> Option<String> {
     let per_request = |per_second: f64| 1.0 / per_second;
     let request_bytes = job.block_size_bytes_mean();
     let even_rate = job.rate.filter(|_| job.arrivals == Arrivals::Even);
+    let think_s = (job.think_time_ns > 0).then_some(job.think_time_ns as f64 / 1e9);
+    let is_all_at_once = job.operations.is_some_and(|count| count <= places(job));
     let paces = [
+        ("think_time", think_s.filter(|_| !is_all_at_once)),
         ("rate", even_rate.map(per_request)),
         ("cap_iops", job.cap_iops.map(per_request)),
         ("cap_bytes", job.cap_bytes.map(|bytes| request_bytes / bytes as f64)),
     ];
-    let run_s = job.duration_ns.map(|ns| ns.saturating_add(job.warmup_ns) as f64 / 1e9);
-    let (longest_s, end) = match run_s.filter(|run_s| *run_s < DAY_S) {
-        Some(run_s) => {
-            let run = units::format_number(run_s);
-            // Faster than one a second is no slow pace, but a short run.
-            (
-                run_s.max(1.0),
-                format!("in a run of {run} s no second one would start; make it longer, or"),
-            )
+    let run_ns = job.duration_ns.map(|ns| ns.saturating_add(job.warmup_ns));
+    let slow = |(key, pause_s): (&str, Option<f64>)| no_second(key, pause_s?, run_ns);
+    paces.into_iter().find_map(slow)
+}
+
+/// Why a pace makes no sense where a run of that length, or a day, is over before a second request starts.
+pub(crate) fn no_second(key: &str, pause_s: f64, run_ns: Option<u64>) -> Option<String> {
+    let run_s = run_ns.map(|ns| ns as f64 / 1e9).filter(|run_s| *run_s < DAY_S);
+    // Faster than one a second is no slow pace, but a short run.
+    let longest_s = run_s.map_or(DAY_S, |run_s| run_s.max(1.0));
+    let end = match run_ns.filter(|_| run_s.is_some()) {
+        Some(run_ns) => {
+            let run = units::format_ns(run_ns);
+            format!("in a run of {run} no second one would start; make it longer, or")
         }
-        None => (DAY_S, "no second one would start within a day;".to_owned()),
+        None => "no second one would start within a day;".to_owned(),
     };
-    let too_long = |(key, pause_s): (&'static str, Option<f64>)| {
-        Some((key, pause_s.filter(|pause_s| *pause_s >= longest_s)?))
+    let (of, change) = match key {
+        "think_time" => (" of a place", "lower"),
+        _ => ("", "raise"),
     };
-    let (key, pause_s) = paces.into_iter().find_map(too_long)?;
-    let pause = units::format_number(pause_s);
-    Some(format!("{key} puts {pause} s between two requests, and {end} raise {key}"))
+    let pause = units::format_ns((pause_s * 1e9) as u64);
+    (pause_s >= longest_s)
+        .then(|| format!("{key} puts {pause} between two requests{of}, and {end} {change} {key}"))
+}
+
+/// How many requests may start at once.
+fn places(job: &Job) -> u64 {
+    u64::from(job.threads) * u64::from(job.depth)
 }
 
 #[cfg(test)]
@@ -107,7 +122,10 @@ mod tests {
         for fast in ["1e300", "inf", "1e9", "NaN", "-1", "0"] {
             assert!(said(&[("rate", fast)]).contains("out of range"), "{fast}");
         }
-        let refused: [&[(&str, &str)]; 4] = [
+        let refused: [&[(&str, &str)]; 7] = [
+            &[("think_time", "1h"), run],
+            &[("think_time", "60s"), run],
+            &[("think_time", "365d"), ("operations", "33"), ("depth", "32")],
             &[("rate", "0.01"), run],
             &[("cap_iops", "0.01"), run],
             &[("cap_bytes", "10"), ("block_size", "4k"), run],
@@ -118,13 +136,15 @@ mod tests {
             assert!(said.contains("no second one would start"), "{settings:?}: {said}");
             assert!(said.contains(settings[0].0), "{said}");
         }
-        let fine: [&[(&str, &str)]; 8] = [
+        let fine: [&[(&str, &str)]; 10] = [
+            &[("think_time", "50s"), run],
+            &[("think_time", "1h"), ("operations", "32"), ("depth", "32")],
+            &[("think_time", "70s"), ("warmup", "20s"), run],
             &[("rate", "0.02"), run],
             &[("rate", "0.01"), ("operations", "1"), run],
             &[("rate", "0.01"), ("warmup", "50s"), run],
             &[("cap_bytes", "10"), ("operations", "10"), ("block_size", "4k")],
             &[("cap_bytes", "18446744073709551615"), run],
-            &[("think_time", "365d"), run],
             &[("rate", "2"), ("duration", "1ms")],
             &[("rate", "0.01"), ("arrivals", "poisson"), run],
         ];

@@ -2,6 +2,7 @@
 
 use crate::fsop::{FsopPhase, FsopSpec};
 use crate::fsop_keys::{FsopKey, key, unknown};
+use crate::pace_keys;
 use crate::play::{PlayAct, PlaySpec, PlaySync, Sizes};
 use crate::workload::{Arrivals, Workload};
 use fathom_base::suggest;
@@ -167,6 +168,12 @@ impl Personality {
         }
         self.spec.check_times()?;
         let Some(play) = &self.spec.play else { return Ok(()) };
+        let run_ns = self.spec.warmup_ns.saturating_add(self.spec.window_ns);
+        let even_rate = play.rate.filter(|_| play.arrivals == Arrivals::Even);
+        let slow = |rate: f64| pace_keys::no_second("rate", 1.0 / rate, Some(run_ns));
+        if let Some(reason) = even_rate.and_then(slow) {
+            return Err(reason);
+        }
         let phase = FsopPhase { readers: 0, writers: 0, clients: play.clients };
         self.spec.phases = vec![phase];
         check(play)
@@ -366,6 +373,7 @@ mod tests {
         assert_eq!(super::sizes("4k:26k:16M"), Ok(sizes));
         let rate = personality("mail", &[("rate", "2000"), ("arrivals", "poisson")]);
         assert_eq!(rate.expect("valid").rate, Some(2000.0));
+        assert!(personality("mail", &[("rate", "0.03"), ("warmup", "30s")]).is_ok());
     }
 
     #[test]
@@ -380,6 +388,7 @@ mod tests {
             ("mail", &[("sizes", "9k..1k")], "each at most the next"),
             ("mail", &[("sizes", "1k:2k")], "MEDIAN:MEAN:MAX"),
             ("mail", &[("rate", "0")], "per second"),
+            ("mail", &[("rate", "0.001")], "in a run of 40 s no second one would start"),
             ("mail", &[("arrivals", "poisson")], "give their rate="),
             ("mail", &[("duration", "5s")], "no such key; window= says how long"),
             ("mail", &[("threads", "5")], "clients= says how many"),

@@ -114,7 +114,10 @@ const FEW: u64 = 30;
 /// Too few requests for any figure.
 pub(crate) fn too_few(record: &Record) -> Option<Finding> {
     let ended = ended(record);
-    (1..FEW).contains(&ended).then(|| {
+    if ended >= FEW {
+        return too_few_pauses(record);
+    }
+    (ended > 0).then(|| {
         let noun = if ended == 1 { "request" } else { "requests" };
         let text = format!("only {ended} {noun} ended inside the window");
         let cure = match fewest_end(record) {
@@ -124,6 +127,28 @@ pub(crate) fn too_few(record: &Record) -> Option<Finding> {
         };
         Finding::new("too-few", Severity::Doubtful, text).advise(cure)
     })
+}
+
+/// A window has so many think times at least, or its rate says more of its beginning than of the pace.
+const PAUSES: u64 = 10;
+
+/// The first requests of all places start at once, without a think time before: of a few think times that many requests too much.
+fn too_few_pauses(record: &Record) -> Option<Finding> {
+    let of = |(job, done): (&Job, &JobRecord)| {
+        let is_few = job.think_time_ns.saturating_mul(PAUSES) > done.window_ns;
+        (is_few && job.warmup_ns < job.think_time_ns).then_some((job.think_time_ns, done.window_ns))
+    };
+    let (think_ns, window_ns) = record.workload.jobs.iter().zip(&record.jobs).find_map(of)?;
+    let text = format!(
+        "the window of {} has room for few think times of {}, and its first requests started at once, without any: the rate is too high",
+        format_ns(window_ns),
+        format_ns(think_ns)
+    );
+    let cure = format!(
+        "warmup={} and more leaves these out; or use a longer duration=",
+        format_ns(think_ns)
+    );
+    Some(Finding::new("too-few", Severity::Doubtful, text).advise(cure))
 }
 
 /// Percentiles that are not shown, of all requests or of one class, because fewer ended than carry them: how many there were, and how many it

@@ -61,6 +61,17 @@ fn counts() {
     let (text, cure) = said("too-few", few(1));
     assert_eq!(text, "only 1 request ended inside the window");
     assert_eq!(cure, ["use a longer duration= or a smaller block_size="]);
+    // The first request of each place waits for no think time.
+    let thinks = |times: u64, warmup: u64| {
+        move |r: &mut Record| {
+            let think_ns = r.jobs[0].window_ns / times;
+            (r.workload.jobs[0].think_time_ns, r.workload.jobs[0].warmup_ns) =
+                (think_ns, think_ns * warmup);
+        }
+    };
+    check("too-few", Severity::Doubtful, thinks(9, 0));
+    assert_eq!(raised(thinks(10, 0)), []);
+    assert_eq!(raised(thinks(2, 1)), []);
     let by_count = |r: &mut Record| {
         few(29)(r);
         (r.workload.jobs[0].operations, r.workload.jobs[0].duration_ns) = (Some(29), None);
