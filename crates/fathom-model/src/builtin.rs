@@ -93,15 +93,22 @@ fn known(index: usize) -> Option<&'static Workload> {
 /// # Errors
 /// [`WorkloadError::Unknown`] with the nearest known name.
 pub fn named(name: &str) -> Result<Workload, WorkloadError> {
-    let names = || FILES.iter().map(|(name, _)| *name);
-    if let Some(found) = names().position(|known| known == name).and_then(known) {
+    let mut names = FILES.iter().map(|(name, _)| *name);
+    if let Some(found) = names.position(|known| known == name).and_then(known) {
         return Ok(found.clone());
     }
-    Err(WorkloadError::Unknown {
+    Err(unknown(name, &[]))
+}
+
+/// The error of a name that no workload has, beside further ones that are known where it was given.
+#[must_use]
+pub fn unknown(name: &str, more: &[&str]) -> WorkloadError {
+    let names = || FILES.iter().map(|(name, _)| *name).chain(more.iter().copied());
+    WorkloadError::Unknown {
         name: name.to_owned(),
         hint: suggest::hint(name, names()),
         known: names().collect::<Vec<_>>().join(", "),
-    })
+    }
 }
 
 /// A workload file: the workload, and what the file says of its jobs as (`JOB.key`, value).

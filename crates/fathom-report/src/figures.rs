@@ -18,11 +18,13 @@ pub fn rate_text(figures: &Figures) -> String {
     }
 }
 
-/// CPU time as a share of one core; none of a window so short that starting and ending threads is most of it.
+/// In a shorter window starting and ending threads is most of the CPU time, and a tick of the kernel's counters more than all of it.
+pub(crate) const CPU_WINDOW_NS_MIN: u64 = 1_000_000;
+
+/// CPU time as a share of one core; none of a window that is too short.
 #[must_use]
 pub fn cpu_text(figures: &Figures) -> String {
-    const WINDOW_NS_MIN: u64 = 1_000_000;
-    if figures.window_ns < WINDOW_NS_MIN {
+    if figures.window_ns < CPU_WINDOW_NS_MIN {
         return "-".to_owned();
     }
     format!("{:.0} %", figures.cpu.total_ns() as f64 / figures.window_ns as f64 * 100.0)

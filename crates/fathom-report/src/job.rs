@@ -1,6 +1,8 @@
 //! One job of a record in full.
 
-use crate::figures::{NotEnough, iops_text, ns_text, per_second, quantile_text, rate_window_ns};
+use crate::figures::{
+    CPU_WINDOW_NS_MIN, NotEnough, iops_text, ns_text, per_second, quantile_text, rate_window_ns,
+};
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use crate::verification;
@@ -372,6 +374,9 @@ fn cpu(job: &JobRecord) -> String {
     let share = |ns: u64| {
         if job.window_ns == 0 { 0.0 } else { ns as f64 / job.window_ns as f64 }
     };
+    if (1..CPU_WINDOW_NS_MIN).contains(&job.window_ns) {
+        return "- (the window is too short to tell)".to_owned();
+    }
     let mut text = format!("threads {} of one core", format_share(share(job.cpu.total_ns())));
     if job.engine.threads > 1 {
         text += &format!(", busiest thread {}", format_share(share(job.busiest_thread_cpu_ns)));
@@ -418,10 +423,15 @@ fn fairness(job: &JobRecord) -> Option<String> {
 /// Operations that were in flight at the end.
 fn censored(job: &JobRecord, asked: Option<&Job>) -> Option<String> {
     let oldest = job.censored.iter().max_by_key(|op| op.age_ns)?;
+    // What begins with the end of the window has no age.
+    let age = if oldest.age_ns == 0 {
+        "just begun"
+    } else {
+        &format!("oldest {}", seconds(oldest.age_ns))
+    };
     Some(format!(
-        "{} still in flight at the end, oldest {}: {}",
+        "{} still in flight at the end, {age}: {}",
         job.censored.len(),
-        seconds(oldest.age_ns),
         place(oldest.class, file_of(asked, oldest.file), oldest.offset_bytes, oldest.size_bytes)
     ))
 }

@@ -140,9 +140,10 @@ fn too_few_pauses(record: &Record) -> Option<Finding> {
     };
     let (think_ns, window_ns) = record.workload.jobs.iter().zip(&record.jobs).find_map(of)?;
     let text = format!(
-        "the window of {} has room for few think times of {}, and its first requests started at once, without any: the rate is too high",
+        "the window of {} has room for few think times of {}, and its first requests started at once, without any: the rate is up to {:.0} % too high",
         format_ns(window_ns),
-        format_ns(think_ns)
+        format_ns(think_ns),
+        think_ns as f64 / window_ns.max(1) as f64 * 100.0
     );
     let cure = format!(
         "warmup={} and more leaves these out; or use a longer duration=",

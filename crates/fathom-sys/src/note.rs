@@ -31,6 +31,18 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads the text of a file that a user names, whatever links lead to it. A pipe is not waited for.
+///
+/// # Errors
+/// `InvalidInput`, with what lies there, for what is no regular file; those of reading.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let is_file = |file_type| {
+        check(file_type).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+    };
+    is_file(std::fs::metadata(path)?.file_type())?;
+    std::fs::read_to_string(path)
+}
+
 fn check(kind: FileType) -> io::Result<()> {
     let what = match kind {
         _ if kind.is_file() => return Ok(()),
@@ -75,6 +87,9 @@ mod tests {
             assert_eq!(error.to_string(), format!("it is {what}, and no regular file"));
         }
         assert_eq!(read(&dir.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(read_text(&dir.join("link")).unwrap(), "text");
+        let error = read_text(&dir.join("pipe")).unwrap_err();
+        assert_eq!(error.to_string(), "it is a named pipe, and no regular file");
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -8,6 +8,7 @@ use fathom_model::builtin;
 use fathom_model::plan::PlanWorkload;
 use fathom_model::workload::{EngineKind, Workload};
 use fathom_plan::figure::Figure;
+use fathom_sys::note;
 use std::collections::BTreeMap;
 
 /// How long a program may take when nobody says.
@@ -128,8 +129,8 @@ pub(crate) fn io_workload(asked: &PlanWorkload) -> Result<Workload, LabError> {
     };
     let is_file = std::path::Path::new(name).extension().is_some_and(|e| e == "toml");
     let mut workload = if is_file {
-        let text =
-            std::fs::read_to_string(name).map_err(|error| usage(format!("{name}: {error}")))?;
+        let text = note::read_text(std::path::Path::new(name))
+            .map_err(|error| usage(format!("{name}: {error}")))?;
         builtin::parse(name, &text)?.workload
     } else {
         builtin::named(name)?

@@ -10,9 +10,11 @@ use crate::run::wrong_kind;
 use fathom_base::units::{format_count, format_size};
 use fathom_guard::{FileRefusal, OwnedNames, OwnedTree};
 use fathom_load::target::LoadTarget;
+use fathom_model::event::Event;
 use fathom_model::pattern::FileChoice;
 use fathom_model::record::TargetKind;
 use fathom_model::workload::Job;
+use fathom_sys::clock;
 use fathom_sys::fsinfo;
 use fathom_sys::io::{self as sys_io, OpenMode};
 use std::io;
@@ -112,6 +114,9 @@ pub(super) fn make_names(
     })
 }
 
+/// How often it is told how many files there are.
+const TELL_NS: u64 = 2_000_000_000;
+
 /// Makes the files that the jobs want, still empty.
 pub(super) fn make(
     lab: &mut Lab<'_>,
@@ -126,14 +131,21 @@ pub(super) fn make(
     check_files(directory, "files", wish.files)?;
     check_room(lab, directory, room_bytes(file_bytes, wish.files))?;
     let mut dir = new_dir(lab, directory)?;
-    let stop = &lab.stop;
-    let tree =
-        dir.create_tree(wish.files, &mut |_| !stop.is_set()).map_err(|error| match error {
-            FileRefusal::Io { source, .. } if source.kind() == io::ErrorKind::Interrupted => {
-                LabError::Interrupted
-            }
-            other => other.into(),
-        })?;
+    let (stop, emit, mut told_ns) = (&lab.stop, &mut *lab.emit, clock::monotonic_ns());
+    let mut goes_on = |made| {
+        if clock::monotonic_ns() - told_ns >= TELL_NS {
+            told_ns = clock::monotonic_ns();
+            let (made, all) = (format_count(u64::from(made)), format_count(u64::from(wish.files)));
+            emit(Event::Note { text: format!("making test files: {made} of {all}") });
+        }
+        !stop.is_set()
+    };
+    let tree = dir.create_tree(wish.files, &mut goes_on).map_err(|error| match error {
+        FileRefusal::Io { source, .. } if source.kind() == io::ErrorKind::Interrupted => {
+            LabError::Interrupted
+        }
+        other => other.into(),
+    })?;
     let (path, kind) = (dir.path().to_owned(), TargetKind::OwnFile);
     let size_bytes = file_bytes * u64::from(wish.files);
     Ok(PreparedTarget {

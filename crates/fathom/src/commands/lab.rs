@@ -23,6 +23,7 @@ use fathom_report::experiment as report;
 use fathom_store::{Store, StoreError};
 use fathom_study::experiment as study;
 use fathom_study::verdict::Study;
+use fathom_sys::note;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeSet;
@@ -139,7 +140,7 @@ fn plan_text(args: &Arguments, name: &str) -> Result<(String, String), String> {
         others: pairs.into_iter().collect(),
     };
     if is_file {
-        let text = std::fs::read_to_string(name).map_err(|error| match error.kind() {
+        let text = note::read_text(Path::new(name)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => format!("plan '{name}': there is no such file"),
             _ => format!("plan '{name}': {error}"),
         })?;

@@ -6,8 +6,9 @@ use crate::output::Output;
 use fathom_lab::fsop::FsopOptions;
 use fathom_model::play::PlayAct;
 use fathom_model::play_keys::{self, KEYS, Personality};
+use fathom_sys::note;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The personality of that name or file; none when it is another workload.
 ///
@@ -19,7 +20,7 @@ pub fn found(output: Output, workload: &str) -> Result<Option<Personality>, Comm
     }
     let is_file = workload.contains('/') || workload.ends_with(".toml");
     // What cannot be read is said where other workload files are.
-    let text = is_file.then(|| std::fs::read_to_string(workload).ok()).flatten();
+    let text = is_file.then(|| note::read_text(Path::new(workload)).ok()).flatten();
     let Some(text) = text else { return Ok(None) };
     play_keys::parse(&text).map_err(|reason| {
         CommandError::usage(output, &format!("workload file '{workload}': {reason}"))

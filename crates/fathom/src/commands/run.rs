@@ -2,7 +2,7 @@
 
 use super::{
     CommandError, CommandResult, against, check_consent, exercise, finish, fsop, key_value,
-    local_zone, play,
+    local_zone, play, workloads,
 };
 use crate::args::{Common, MeasureAny, Run, Style};
 use crate::output::Output;
@@ -21,6 +21,7 @@ use fathom_report::{classic, detail, summary};
 use fathom_stats::steady::WINDOW_ROUNDS;
 use fathom_study::repeats::{self, Repeats};
 use fathom_study::rounds::{self, Rounds};
+use fathom_sys::note;
 use fathom_sys::signals::StopFlag;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
@@ -229,7 +230,7 @@ pub(super) fn load(
     unknown: impl Fn(&WorkloadError) -> String,
 ) -> Result<WorkloadFile, String> {
     if Path::new(name).extension().is_some_and(|e| e == "toml") {
-        let text = std::fs::read_to_string(name).map_err(|e| no_file(name, &e))?;
+        let text = note::read_text(Path::new(name)).map_err(|e| no_file(name, &e))?;
         return builtin::parse(name, &text).map_err(|e| e.to_string());
     }
     let workload = builtin::named(name).map_err(|e| unknown(&e))?;
@@ -257,6 +258,7 @@ fn setting_in_place_of_target(args: &Run) -> Option<String> {
 fn no_file(path: &str, error: &std::io::Error) -> String {
     let cure = match error.kind() {
         std::io::ErrorKind::NotFound => "; fathom workloads lists those that are built in",
+        std::io::ErrorKind::InvalidInput => "; put the workload into a file",
         _ => "",
     };
     format!("workload file '{path}': {error}{cure}")
@@ -271,7 +273,10 @@ fn unknown(args: &Run, error: &WorkloadError) -> String {
             shell::word(&args.target),
             shell::path(Path::new(&args.workload))
         ),
-        Err(_) => error.to_string(),
+        Err(_) => match error {
+            WorkloadError::Unknown { name, .. } => workloads::unknown(name).to_string(),
+            _ => error.to_string(),
+        },
     }
 }
 

@@ -4,7 +4,7 @@ use super::{CommandError, CommandResult, exercise, fsop, play};
 use crate::args::Workloads;
 use crate::exit::Exit;
 use crate::output::Output;
-use fathom_model::builtin;
+use fathom_model::builtin::{self, WorkloadError};
 use fathom_model::keys::KEYS;
 use fathom_model::play_keys;
 use fathom_model::workload::Workload;
@@ -49,10 +49,18 @@ pub fn run(output: Output, args: &Workloads) -> CommandResult {
         output.json("result", &personality.spec)?;
         return Ok(Exit::Done);
     }
-    let workload = builtin::named(name).map_err(|e| CommandError::usage(output, &e))?;
+    let workload = builtin::named(name).map_err(|_| CommandError::usage(output, &unknown(name)))?;
     output.text(&explain(&workload))?;
     output.json("result", &workload)?;
     Ok(Exit::Done)
+}
+
+/// The error of a name that none of all workloads has.
+pub(super) fn unknown(name: &str) -> WorkloadError {
+    let (fsop, played) = (fathom_lab::fsop::workload(), play_keys::all());
+    let played = played.iter().map(|one| one.workload.name.as_str());
+    let more: Vec<&str> = [fsop.name.as_str(), exercise::NAME].into_iter().chain(played).collect();
+    builtin::unknown(name, &more)
 }
 
 fn explain(workload: &Workload) -> String {
