@@ -1,6 +1,6 @@
 //! One record in full: what `fathom show` prints.
 
-use crate::figures::per_second;
+use crate::figures::{CPU_WINDOW_NS_MIN, NO_CPU_SHARE, per_second};
 use crate::job::{self, plural, seconds};
 use crate::table::{Align, Table};
 use crate::text::{format_share, format_time, push_wrapped_to};
@@ -137,7 +137,8 @@ fn push_machine(out: &mut String, record: &Record, width: usize) {
         format_share(record.system_cpu.iowait_share),
         format_share(record.system_cpu.steal_share),
     );
-    push_wrapped_to(out, width, "CPU  ", &cpu);
+    let is_short = (1..CPU_WINDOW_NS_MIN).contains(&record.window_ns);
+    push_wrapped_to(out, width, "CPU  ", if is_short { NO_CPU_SHARE } else { &cpu });
     if let Some(text) = events_text(record) {
         push_wrapped_to(out, width, "kernel  ", &text);
     }
@@ -246,6 +247,23 @@ mod tests {
         assert!(text.is_ascii());
         let wide = text.lines().find(|line| line.len() > WIDTH);
         assert_eq!(wide, None);
+    }
+
+    /// Ticks of the kernel's counters are longer than such a window, and what begins with its end has no age.
+    #[test]
+    fn a_short_window_has_no_share_of_cpu() {
+        let mut record = randomio(900);
+        let text = |record: &Record| run_detail(record, &TimeZone::UTC, WIDTH);
+        (record.window_ns, record.jobs[0].window_ns) = (1_000_000, 1_000_000);
+        assert!(text(&record).matches("of one core").count() > 1);
+        (record.window_ns, record.jobs[0].window_ns) = (999_999, 999_999);
+        let short = text(&record);
+        assert!(!short.contains("of one core"), "{short}");
+        assert!(short.contains("\nCPU  - (the window is too short to tell)\n"), "{short}");
+        assert!(text(&record).contains("still in flight at the end, oldest "));
+        record.jobs[0].censored.iter_mut().for_each(|op| op.age_ns = 0);
+        let begun = "still in flight at the end, just begun: ";
+        assert!(text(&record).contains(begun), "{}", text(&record));
     }
 
     #[test]

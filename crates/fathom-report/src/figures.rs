@@ -21,6 +21,9 @@ pub fn rate_text(figures: &Figures) -> String {
 /// In a shorter window starting and ending threads is most of the CPU time, and a tick of the kernel's counters more than all of it.
 pub(crate) const CPU_WINDOW_NS_MIN: u64 = 1_000_000;
 
+/// Said instead of a share.
+pub(crate) const NO_CPU_SHARE: &str = "- (the window is too short to tell)";
+
 /// CPU time as a share of one core; none of a window that is too short.
 #[must_use]
 pub fn cpu_text(figures: &Figures) -> String {

@@ -1,7 +1,8 @@
 //! One job of a record in full.
 
 use crate::figures::{
-    CPU_WINDOW_NS_MIN, NotEnough, iops_text, ns_text, per_second, quantile_text, rate_window_ns,
+    CPU_WINDOW_NS_MIN, NO_CPU_SHARE, NotEnough, iops_text, ns_text, per_second, quantile_text,
+    rate_window_ns,
 };
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
@@ -375,7 +376,7 @@ fn cpu(job: &JobRecord) -> String {
         if job.window_ns == 0 { 0.0 } else { ns as f64 / job.window_ns as f64 }
     };
     if (1..CPU_WINDOW_NS_MIN).contains(&job.window_ns) {
-        return "- (the window is too short to tell)".to_owned();
+        return NO_CPU_SHARE.to_owned();
     }
     let mut text = format!("threads {} of one core", format_share(share(job.cpu.total_ns())));
     if job.engine.threads > 1 {

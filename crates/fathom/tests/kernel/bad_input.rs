@@ -55,6 +55,9 @@ fn usage(sandbox: &Sandbox, args: &[&str], words: &[&str]) {
 /// What is like nothing that is known is refused without a guess: of keys, workloads, settings, rules, recipes.
 fn far_off_words() {
     let sandbox = Sandbox::new();
+    for args in [&["run", "nosuch", "null:"][..], &["workloads", "nosuch"]] {
+        sandbox.refuses(args, 2, &["randread, ", "fsop, ", "exercise, ", "mail, "]);
+    }
     for args in [
         &["check", "--explain", "nosuch"][..],
         &["run", "nosuch", "null:"],
@@ -448,6 +451,15 @@ fn large_sectors() {
 
 fn no_targets() {
     let sandbox = Sandbox::new();
+    // Nor is a pipe a workload or a plan: nobody may ever write into it.
+    let pipe = sandbox.scratch.join("pipe.toml");
+    fathom_testkit::command::run_tool("mkfifo", [p(&pipe)]).unwrap();
+    for (args, word) in [
+        (["run", p(&pipe), "null:"], "put the workload"),
+        (["lab", p(&pipe), "--dry-run"], p(&pipe)),
+    ] {
+        sandbox.refuses(&args, 2, &["named pipe", word]);
+    }
     let dir = sandbox.dir();
     let (fifo, socket) = (dir.join("fifo"), dir.join("socket"));
     fathom_testkit::command::run_tool("mkfifo", [&fifo]).unwrap();
