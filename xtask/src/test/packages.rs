@@ -14,7 +14,7 @@ use std::time::Duration;
 const PACKAGES: &[(&str, &str)] = &[
     ("attr", "getfattr, setfattr: copies with their attributes"),
     ("bcache-tools", "make-bcache: a signature that must be refused"),
-    ("blktrace", "blkparse: the referee of those who read its traces"),
+    ("blktrace", "traces of others, and blkparse as the referee of those who read them"),
     ("bonnie++", "the other side of benchmarks"),
     ("btrfs-progs", "mkfs.btrfs"),
     ("busybox-static", "powering off a guest"),

@@ -7,7 +7,8 @@ use fathom_testkit::{Bus, GuestJob, GuestReport, Trial, fathom_binary, kernel_te
 use serde_json::Value;
 
 pub fn trials() -> Vec<Trial> {
-    let tools = ["busybox", "modprobe", "mkfs.ext4", "mdadm", "dmsetup"].map(Tool);
+    let tools = ["busybox", "modprobe", "mkfs.ext4", "mdadm", "dmsetup", "blktrace", "blkparse"];
+    let tools = tools.map(Tool);
     let needs = [&[Qemu, FathomBinary], &tools[..]].concat();
     vec![kernel_test("polled_completions", &needs, polled)]
 }

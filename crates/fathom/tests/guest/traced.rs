@@ -33,7 +33,29 @@ pub fn steps(job: GuestJob) -> GuestJob {
         .step("busy", &format!("{BUSY}\n{}\n{NOT_BUSY}", during_busy()))
         .step("cut", &format!("{CUT}\n{}", during_cut()))
         .step("came", CAME)
+        .step("beside", BESIDE)
+        .step("blktrace", "fathom --json --quiet capture --from=mnt/bt/x.blktrace.0")
+        .step(
+            "blkparse",
+            "cd mnt/bt; blkparse -i x >x.txt; fathom --json --quiet capture --from=x.txt",
+        )
 }
+
+/// Reads, and writes that are flushed, captured by fathom and by blktrace at the same time.
+const BESIDE: &str = r#"
+mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+mkdir mnt/bt; cd mnt/bt
+blktrace -d /dev/vda -o x >/dev/null &
+tracer=$!
+for i in $(seq 100); do [ -s x.blktrace.0 ] || [ -e /sys/kernel/debug/block/vda/dropped ] && break; sleep 0.1; done
+sleep 1
+code=0
+fathom --json --quiet capture vda -o own.trace -- sh -c 'dd if=/dev/vda of=/dev/null bs=4k count=300 iflag=direct status=none
+    dd if=/dev/zero of=/dev/vda bs=4k count=100 oflag=direct,dsync status=none' || code=$?
+kill -INT $tracer
+wait $tracer
+exit $code
+"#;
 
 /// From now on the disk's driver is busy at every fifth command (SDEBUG_OPT_HOST_BUSY of scsi_debug): it gives the request back. While
 /// its host counts as blocked for that, the kernel gives back what it has not even issued.
@@ -99,6 +121,26 @@ pub fn check(report: &GuestReport) {
     let came = captured("came");
     assert_eq!((reads(&came), &came["faults"]["came_online"]), (READS, &Value::Null), "{came}");
     assert_eq!(came["faults"]["lost"], 0, "{}", came["faults"]);
+    foreign(&captured);
+}
+
+/// The files that blktrace wrote, what blkparse printed of them, and the capture beside them tell of the same requests, each with its end.
+fn foreign(captured: &dyn Fn(&str) -> Value) {
+    let told = |step: &str| {
+        let capture = captured(step);
+        assert_eq!(capture["faults"]["lost"], 0, "{step}: {}", capture["faults"]);
+        ["read", "write", "flush"].map(|word| {
+            let class = class(&capture, word);
+            let ended = times(class, "total_ns").0;
+            (word, class["count"].as_u64().unwrap_or_default(), ended)
+        })
+    };
+    let own = told("beside");
+    assert_eq!((own[0], own[1]), (("read", 300, 300), ("write", 100, 100)), "{own:?}");
+    assert!(own[2].1 > 0 && own[2].1 == own[2].2, "{own:?}");
+    for step in ["blktrace", "blkparse"] {
+        assert_eq!(told(step), own, "{step}");
+    }
 }
 
 fn reads(capture: &Value) -> u64 {
