@@ -26,7 +26,7 @@ mod site;
 mod table;
 mod undo;
 
-pub use apply::{Applied, apply};
+pub use apply::{Applied, SCHEDULER, apply, follows_scheduler};
 pub use drift::{Drift, check_own, current, drift, read_only_at, unrestorable};
 pub use error::KnobError;
 pub use knob::Knob;

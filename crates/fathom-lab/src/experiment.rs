@@ -21,6 +21,7 @@ pub(crate) mod program;
 pub mod resume;
 mod server;
 mod slot;
+mod theirs;
 
 pub use loads::check_workload;
 

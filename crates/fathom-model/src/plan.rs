@@ -235,20 +235,31 @@ pub struct Design {
 }
 
 /// What makes a cell better.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
     /// Which figure.
     pub metric: Metric,
     /// Of which workload; all together when none.
     pub workload: Option<String>,
     /// A bound that must hold instead of a figure to be made best, in the metric's unit.
-    pub bound: Option<u64>,
+    #[serde(serialize_with = "as_whole")]
+    pub bound: Option<f64>,
     /// Which figure of a command, by name; none where it has only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<String>,
     /// Less of a command's figure is better; of other metrics the direction is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_less_better: bool,
+}
+
+/// Whole numbers without a decimal point, as they were stored when there were no others.
+fn as_whole<S: serde::Serializer>(bound: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+    match bound {
+        Some(value) if *value >= 0.0 && value.fract() == 0.0 && *value < u64::MAX as f64 => {
+            to.serialize_some(&(*value as u64))
+        }
+        other => other.serialize(to),
+    }
 }
 
 impl Objective {

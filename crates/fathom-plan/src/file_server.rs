@@ -180,7 +180,7 @@ mod tests {
         let error = of("mail", "fils = 3").expect_err("no key");
         assert!(error.contains("did you mean 'files'?") && error.contains("line 5"), "{error}");
         let bound = "[[objective]]\nmetric = \"transactions\"\n[[objective]]\nmetric = \"transaction_p99\"\nbound = \"5ms\"";
-        assert_eq!(of("mail", bound).expect("valid").objectives[1].bound, Some(5_000_000));
+        assert_eq!(of("mail", bound).expect("valid").objectives[1].bound, Some(5_000_000.0));
     }
 
     #[test]
@@ -238,8 +238,8 @@ mod tests {
             let plan = of("fsop", &format!("{}\nbound = {value}", objective(metric)));
             plan.map(|plan| plan.objectives[0].bound)
         };
-        assert_eq!(bound("read_bytes", "\"10MB/s\"").expect("a rate"), Some(10_000_000));
-        assert_eq!(bound("close_p99", "\"5ms\"").expect("a time"), Some(5_000_000));
+        assert_eq!(bound("read_bytes", "\"10MB/s\"").expect("a rate"), Some(10_000_000.0));
+        assert_eq!(bound("close_p99", "\"5ms\"").expect("a time"), Some(5_000_000.0));
         assert!(bound("writer_fairness", "\"5\"").expect_err("none").contains("takes no bound"));
         let error = of("fsop", &objective("transactions")).expect_err("no clients");
         assert!(error.contains("no workload is one, such as use = \"mail\""), "{error}");

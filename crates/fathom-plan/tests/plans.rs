@@ -154,8 +154,8 @@ fn everything_is_read_as_it_is_written() {
     assert_eq!(plan.knobs["block.nr_requests@members"], "64");
     assert_eq!(plan.prepare.stop_services, ["cron.service", "fstrim.timer"]);
     assert_eq!(plan.prepare.memory_limit_bytes, Some(2 << 30));
-    assert_eq!(plan.objectives[0].bound, Some(20_000_000));
-    assert_eq!(plan.objectives[1].bound, Some(100_000_000));
+    assert_eq!(plan.objectives[0].bound, Some(20_000_000.0));
+    assert_eq!(plan.objectives[1].bound, Some(100_000_000.0));
     assert_eq!(plan.budget.written_bytes, Some(1_000_000_000_000));
     let kinds: Vec<&FactorKind> = plan.factors.iter().map(|factor| &factor.sets).collect();
     let of_reader = FactorKind::Workload { key: "block_size".into(), label: Some("reader".into()) };
@@ -408,13 +408,42 @@ fn figures_of_a_command_decide_by_name_and_direction() {
          [[objective]]\nmetric = \"application\"\nfigure = \"tps\""
     ));
     let got = read.objectives.iter().map(|of| (of.figure.as_deref(), of.is_less_better, of.bound));
-    assert_eq!(got.collect::<Vec<_>>(), [(Some("p99"), true, Some(5)), (Some("tps"), false, None)]);
+    assert_eq!(
+        got.collect::<Vec<_>>(),
+        [(Some("p99"), true, Some(5.0)), (Some("tps"), false, None)]
+    );
     // One needs no name, and what was stored before there were names is read.
     let one = command.replace("figure.p99 = \"p99 = {}\"\n", "");
     let read = plan(&format!("{one}[[objective]]\nmetric = \"application\"\nbetter = \"less\""));
     assert!(read.objectives[0].figure.is_none() && read.objectives[0].is_less_better);
     let stored = serde_json::to_string(&plan(&one).objectives[0]).expect("JSON");
     assert_eq!(stored, r#"{"metric":"application","workload":null,"bound":null}"#);
+}
+
+/// Also none at all, where less is better. Whole ones are stored as they always were.
+#[test]
+fn bounds_of_a_command_may_have_decimals() {
+    let asked = |better: &str, bound: &str| {
+        let text = format!(
+            "question = \"?\"\ntarget = \"/srv\"\n[[workload]]\ncommand = \"bench\"\nfigure.errors = \"errors = {{}}\"\n\
+             [[objective]]\nmetric = \"application\"\nbetter = \"{better}\"\nbound = {bound}"
+        );
+        read(&text, "/etc/fathom/my-plan.toml", &Unchecked).map(|plan| plan.objectives[0].clone())
+    };
+    for (bound, is) in [("0", 0.0), ("0.5", 0.5), ("\"1.5\"", 1.5), ("20", 20.0)] {
+        assert_eq!(asked("less", bound).expect("fine").bound, Some(is), "{bound}");
+    }
+    let refused =
+        |better: &str, bound: &str| asked(better, bound).expect_err("refused").to_string();
+    assert!(refused("more", "0").contains("better = \"less\""));
+    assert!(refused("less", "-1").contains("must not be below 0"));
+    for bound in ["nan", "inf", "\"5ms\""] {
+        assert!(refused("less", bound).contains("must be a number"), "{bound}");
+    }
+    let stored = |bound| serde_json::to_string(&asked("less", bound).expect("fine")).expect("JSON");
+    assert!(stored("20").contains("\"bound\":20,") && stored("0.5").contains("\"bound\":0.5,"));
+    let again: fathom_model::plan::Objective = serde_json::from_str(&stored("20")).expect("read");
+    assert_eq!(again.bound, Some(20.0));
 }
 
 /// Narrows to the end, with a figure for each level; the levels that were measured.

@@ -3,6 +3,7 @@
 
 use super::loads::{Load, LoadKind};
 use super::mounted::Mounted;
+use super::theirs::{Theirs, Usual};
 use super::{companion, machine, memory_group};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
@@ -50,6 +51,8 @@ pub(crate) struct Bench {
     is_set: bool,
     /// What somebody else has changed during the experiment, and stays as they set it.
     theirs: Vec<Theirs>,
+    /// What the kernel sets with each scheduler.
+    usual: Usual,
     /// The same of all that was set, when that was taken down or given back.
     strayed: Vec<Theirs>,
     own: Vec<OwnKnob>,
@@ -63,24 +66,6 @@ pub(crate) struct Bench {
     /// How often services were stopped again.
     stopped_again: BTreeMap<String, u32>,
     seed: u64,
-}
-
-/// A setting that somebody else has changed.
-struct Theirs {
-    place: KnobPlace,
-    knob: String,
-    /// Before the experiment.
-    before: String,
-    now: String,
-}
-
-impl Theirs {
-    fn report(self, run_id: &str) -> Report {
-        let Self { place, knob, before, now } = self;
-        let found = format!("it is {now}, before the experiment it was {before}");
-        let what = format!("{knob} of {}", place.name());
-        Report { run_id: run_id.to_owned(), what, outcome: Outcome::ChangedBySomebody(found) }
-    }
 }
 
 impl Bench {
@@ -99,6 +84,7 @@ impl Bench {
             strayed: Vec::new(),
             is_set: false,
             theirs: Vec::new(),
+            usual: Usual::default(),
             own: plan.own_knobs.clone(),
             tried: BTreeMap::new(),
             is_cut: std::cell::Cell::default(),
@@ -356,6 +342,8 @@ impl Bench {
             self.is_cut.set(true);
         }
         applied.map_err(of_knob)?;
+        let read = |place: &KnobPlace, knob: &str| fathom_knobs::read(root, place, knob).ok();
+        self.usual.learn(&read, &self.settings, &self.theirs);
         let mounted = std::mem::take(&mut self.mounted);
         self.learn_mounts(mounted);
         self.is_set = true;
@@ -431,16 +419,9 @@ impl Bench {
 
     /// What somebody else has changed and the cell leaves as it is: its trials would be measured with something else than those before.
     pub fn theirs(&self) -> Option<String> {
-        let is_set = |theirs: &&Theirs| {
-            let mut settings = self.settings.iter();
-            settings.any(|own| own.place == theirs.place && own.knob == theirs.knob)
-        };
-        let Theirs { place, knob, before, now } = self.theirs.iter().find(|one| !is_set(one))?;
-        Some(format!(
-            "somebody else has changed {knob} of {} during the experiment, which this cell does not set: it is {now} now, before it \
-             was {before}",
-            place.name()
-        ))
+        let set: Vec<(&Setting, Option<&str>)> =
+            self.settings.iter().zip(self.found.iter().map(Option::as_deref)).collect();
+        self.theirs.iter().find(|one| !self.usual.is_set(one, &self.theirs, &set)).map(Theirs::told)
     }
 
     /// Takes the settings of the last cell back. What somebody else has changed since stays as they set it, and in the journal.

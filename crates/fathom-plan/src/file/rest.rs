@@ -162,9 +162,10 @@ fn objective(mut section: Section, plan: &Plan) -> Result<Objective, PlanError> 
         }
         None => None,
     };
-    let bound = section.take("bound").map(|item| bound(metric, &item)).transpose()?;
-    let mut objective = Objective { workload, bound, ..Objective::of(metric) };
+    let mut objective = Objective { workload, ..Objective::of(metric) };
+    let limit = section.take("bound");
     application::read(&mut section, &mut objective, &plan.workloads)?;
+    objective.bound = limit.map(|item| bound(&objective, &item)).transpose()?;
     section.finish(&["metric", "workload", "bound", "figure", "better"])?;
     if let Some(reason) = application::open(&objective, &plan.workloads) {
         return Err(item.refuse(reason));
@@ -172,10 +173,25 @@ fn objective(mut section: Section, plan: &Plan) -> Result<Objective, PlanError> 
     Ok(objective)
 }
 
-/// In the unit of the metric: nanoseconds, bytes per second, operations per second.
-fn bound(metric: Metric, item: &Item) -> Result<u64, PlanError> {
-    let bound = match metric.unit() {
-        MetricUnit::PerSecond | MetricUnit::Own => item.count(1, u64::MAX)?,
+/// In the unit of the metric: nanoseconds, bytes per second, operations per second. What a command counts may have decimals, and may have to
+/// be none at all.
+fn bound(objective: &Objective, item: &Item) -> Result<f64, PlanError> {
+    let bound = match objective.metric.unit() {
+        MetricUnit::Own => {
+            let is_fine = |bound: f64| bound > 0.0 || (bound == 0.0 && objective.is_less_better);
+            let bound =
+                item.scalar()?.replace('_', "").parse().ok().filter(|f: &f64| f.is_finite());
+            let bound =
+                bound.ok_or_else(|| item.refuse("must be a number, for example 20 or 0.5"))?;
+            return match is_fine(bound) {
+                true => Ok(bound.abs()),
+                false if bound == 0.0 => Err(item.refuse(
+                    "must be larger than 0; none at most is asked for with better = \"less\"",
+                )),
+                false => Err(item.refuse("must not be below 0")),
+            };
+        }
+        MetricUnit::PerSecond => item.count(1, u64::MAX)?,
         MetricUnit::Share | MetricUnit::Index => {
             return Err(item.refuse("a share takes no bound"));
         }
@@ -186,7 +202,7 @@ fn bound(metric: Metric, item: &Item) -> Result<u64, PlanError> {
         }
         MetricUnit::Nanoseconds => item.duration()?,
     };
-    if bound == 0 { Err(item.refuse("must be larger than 0")) } else { Ok(bound) }
+    if bound == 0 { Err(item.refuse("must be larger than 0")) } else { Ok(bound as f64) }
 }
 
 /// `[prepare]`: what is done around trials.

@@ -146,10 +146,16 @@ pub fn is_settled(cells: &[CellStudy], figures: &[Figure]) -> bool {
         .filter(|cell| !cell.is_baseline && cell.impossible.is_none())
         .flat_map(|cell| cell.figures.iter().zip(figures))
         .filter(|(_, figure)| figure.is_objective);
-    objectives.all(|(own, _)| {
-        let change = own.as_ref().and_then(|own| own.change.as_ref());
-        change.is_some_and(|c| looks::is_settled(c.decision, c.answer.ratio.interval))
-    })
+    objectives.all(|(own, figure)| is_one_settled(own.as_ref(), figure))
+}
+
+/// What only has to keep a bound, and has no ratio to the baseline, is not compared with it.
+pub(super) fn is_one_settled(own: Option<&CellFigure>, figure: &Figure) -> bool {
+    match own.map(|own| own.change.as_ref()) {
+        Some(Some(c)) => looks::is_settled(c.decision, c.answer.ratio.interval),
+        Some(None) => figure.is_only_bound,
+        None => false,
+    }
 }
 
 #[cfg(test)]

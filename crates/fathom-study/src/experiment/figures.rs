@@ -28,17 +28,34 @@ pub struct Figure {
     pub is_less_better: Option<bool>,
     /// The plan ranks by it. The others stand beside it, because a rate without a latency says little.
     pub is_objective: bool,
+    /// It must only keep a bound: nothing is ranked by it, so that its values need no ratio and may be 0.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_only_bound: bool,
 }
 
 impl Figure {
     /// One that has no name of its own and stands beside others.
     #[must_use]
     pub fn of(workload: Option<String>, metric: Metric) -> Self {
-        Self { workload, metric, name: None, is_less_better: None, is_objective: false }
+        Self {
+            workload,
+            metric,
+            name: None,
+            is_less_better: None,
+            is_objective: false,
+            is_only_bound: false,
+        }
     }
 
     /// What an objective is about.
     pub(super) fn of_objective(plan: &Plan, objective: &Objective) -> Self {
+        let figure = Self::meant(plan, objective);
+        let mut ranked = plan.objectives.iter().filter(|one| one.bound.is_none());
+        let is_ranked = ranked.any(|one| Self::meant(plan, one).is_same(&figure));
+        Self { is_only_bound: !is_ranked, ..figure }
+    }
+
+    fn meant(plan: &Plan, objective: &Objective) -> Self {
         let workload = workload_of(plan, objective.workload.as_deref());
         let is_told = objective.metric == Metric::Application;
         let only =
@@ -90,10 +107,15 @@ impl Figure {
         self.name.is_some() && record.fsop.is_none()
     }
 
-    /// What a command told by this name. Only what is above 0 can be compared; beside that, 0 is a value like others.
+    /// Nothing is compared by ratios of it.
+    fn takes_zero(&self) -> bool {
+        !self.is_objective || self.is_only_bound
+    }
+
+    /// What a command told by this name. Only what is above 0 can be compared; beside that and for a bound, 0 is a value like others.
     fn named(&self, record: &Record) -> Option<f64> {
         let told = record.cell.as_ref()?.application.get(self.name.as_ref()?).copied()?;
-        (told.is_finite() && (told > 0.0 || !self.is_objective)).then_some(told)
+        (told.is_finite() && (told > 0.0 || self.takes_zero())).then_some(told)
     }
 }
 
@@ -273,7 +295,7 @@ fn told(record: &Record, metric: Metric) -> Option<Option<f64>> {
 }
 
 /// Why the figure of a command says nothing beside others: cells are compared by ratios, and there is none with 0. Left out in silence it would
-/// make the cell look like its better trials.
+/// make the cell look like its better trials. A bound needs no ratio: no errors at all keep it.
 pub fn nothing_to_compare(plan: &Plan, record: &Record) -> Option<String> {
     if record.fsop.is_some() {
         return None;
@@ -283,12 +305,19 @@ pub fn nothing_to_compare(plan: &Plan, record: &Record) -> Option<String> {
     let asked = asked.map(|objective| Figure::of_objective(plan, objective));
     let own =
         asked.filter(|of| of.workload.as_ref().is_none_or(|label| is_of(plan, record, label)));
-    let mut own = own.filter_map(|of| match of.name {
-        Some(name) => told.get_key_value(&name),
-        None => told.iter().next(),
+    let mut own = own.filter_map(|of| {
+        let (name, figure) = match &of.name {
+            Some(name) => told.get_key_value(name),
+            None => told.iter().next(),
+        }?;
+        let is_known = figure.is_finite() && (*figure > 0.0 || of.takes_zero());
+        (!is_known).then_some((name, figure, of))
     });
-    let (name, figure) = own.find(|(_, figure)| !(figure.is_finite() && **figure > 0.0))?;
-    Some(format!("its figure {name} is {figure}, and only those above 0 can be compared"))
+    let (name, figure, of) = own.next()?;
+    Some(match of.takes_zero() {
+        true => format!("its figure {name} is {figure}, which no bound can be held against"),
+        false => format!("its figure {name} is {figure}, and only those above 0 can be compared"),
+    })
 }
 
 fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> {
@@ -390,7 +419,7 @@ fn percentile(jobs: &[&JobRecord], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::sample;
+    use crate::experiment::{ranking::Kept, sample};
 
     /// What such a plan ranks by is chance; one figure, or one that is named, is none.
     #[test]
@@ -558,10 +587,21 @@ mod tests {
         // The first decides; the second where that is equal. A bound follows the direction.
         assert_eq!(study(&[&p99, &tps]).ranking.winner, Some(2));
         assert_eq!(study(&[&tps, &p99]).ranking.winner, Some(1));
-        let bound = Objective { bound: Some(7), ..p99 };
+        let bound = Objective { bound: Some(7.0), ..p99 };
         assert_eq!(study(&[&bound, &tps]).ranking.winner, Some(2));
-        let errors = Objective { figure: Some("errors".into()), ..tps };
+        let errors = Objective { figure: Some("errors".into()), ..tps.clone() };
         assert_eq!(study(&[&errors]).void.len(), 16);
+        // None at all is the best that there is, and keeps any bound; where it also decides there is no ratio.
+        let none = Objective { is_less_better: true, bound: Some(0.5), ..errors.clone() };
+        let kept = study(&[&none, &tps]);
+        assert_eq!((kept.void.len(), kept.ranking.winner), (0, Some(0)));
+        let all = [Kept::Kept, Kept::Broken, Kept::Kept];
+        assert_eq!(kept.ranking.bounds[0].kept, all);
+        assert!(kept.cells[2].figures[0].as_ref().expect("told").change.is_none());
+        let strict = Objective { bound: Some(0.0), ..none.clone() };
+        assert_eq!(study(&[&strict, &tps]).ranking.bounds[0].kept, all);
+        let ranked = Objective { bound: None, ..none.clone() };
+        assert_eq!(study(&[&none, &ranked]).void.len(), 16);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What speaks for and against the answer of an experiment.
 
 use super::boots::Boots;
-use super::cells::{Adjustment, CellStudy, Change, Values};
+use super::cells::{Adjustment, CellStudy, Change, Values, is_one_settled};
 use super::figures::Figure;
-use super::{ExperimentStudy, drift, looks};
+use super::{ExperimentStudy, drift};
 use crate::{rules, verdict, watch};
 use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity, Verdict};
@@ -220,7 +220,9 @@ fn silent(study: &ExperimentStudy, cells: &[Cell]) -> Option<Finding> {
 /// Trials far from the others of their cell: flagged, never left out.
 fn outliers(figures: &[Figure], cells: &[Cell], values: &[Values]) -> Option<Finding> {
     let mut found: Vec<String> = Vec::new();
-    for (figure, values) in figures.iter().zip(values).filter(|(f, _)| f.is_objective) {
+    let has_logs = |values: &Values| values.iter().flat_map(|own| own.values()).all(|v| *v > 0.0);
+    let objectives = figures.iter().zip(values).filter(|(f, _)| f.is_objective);
+    for (figure, values) in objectives.filter(|(_, values)| has_logs(values)) {
         for (cell, own) in cells.iter().zip(values).filter(|(_, own)| own.len() >= 5) {
             let logs: Vec<f64> = own.values().map(|value| value.ln()).collect();
             let Ok(middle) = median(&logs) else { continue };
@@ -343,11 +345,7 @@ pub fn open_questions(cells: &[CellStudy], figures: &[Figure]) -> (usize, usize)
         .filter(|cell| !cell.is_baseline && cell.impossible.is_none())
         .flat_map(|cell| cell.figures.iter().zip(figures))
         .filter(|(_, figure)| figure.is_objective);
-    let settled = |own: &Option<super::cells::CellFigure>| {
-        let change = own.as_ref().and_then(|own| own.change.as_ref());
-        change.is_some_and(|c| looks::is_settled(c.decision, c.answer.ratio.interval))
-    };
-    let all: Vec<bool> = asked.map(|(own, _)| settled(own)).collect();
+    let all: Vec<bool> = asked.map(|(own, figure)| is_one_settled(own.as_ref(), figure)).collect();
     (all.iter().filter(|settled| !**settled).count(), all.len())
 }
 
@@ -474,7 +472,7 @@ mod tests {
     fn no_cell_within_the_bounds_is_an_answer() {
         use fathom_model::plan::{Metric, Objective};
         let mut sample = sample(10);
-        let bound = Objective { bound: Some(100), ..Objective::of(Metric::LatencyMean) };
+        let bound = Objective { bound: Some(100.0), ..Objective::of(Metric::LatencyMean) };
         sample.plan.objectives.insert(0, bound);
         let study = study(&sample.plan, &sample.cells, &sample.records);
         assert_eq!((study.ranking.winner, study.verdict), (None, Verdict::Trusted));

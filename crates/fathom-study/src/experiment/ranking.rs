@@ -75,7 +75,6 @@ pub fn rank(
         let Some(figure) = figures.iter().position(|f| f.is_same(&asked)) else { continue };
         match objective.bound {
             Some(value) => {
-                let value = value as f64;
                 let kept = values[figure].iter().map(|own| {
                     let own: Vec<f64> = own.values().copied().collect();
                     keeps(&own, value, figures[figure].better(), level)
@@ -264,14 +263,14 @@ mod tests {
         let bound = |metric, bound| Objective { bound: Some(bound), ..Objective::of(metric) };
         let rate = sample.plan.objectives[0].clone();
         // Rates of at most nobody's: none keeps it.
-        sample.plan.objectives = vec![bound(Metric::LatencyMean, 100), rate.clone()];
+        sample.plan.objectives = vec![bound(Metric::LatencyMean, 100.0), rate.clone()];
         let got = ranked(&sample);
         assert_eq!(
             (got.winner, got.bounds[0].kept.as_slice()),
             (None, [Kept::Broken; 3].as_slice())
         );
         // 1000 IOPS are 5 ms, 2000 are 2.5 ms.
-        sample.plan.objectives = vec![bound(Metric::LatencyMean, 3_000_000), rate];
+        sample.plan.objectives = vec![bound(Metric::LatencyMean, 3_000_000.0), rate];
         let got = ranked(&sample);
         assert_eq!(got.bounds[0].kept, [Kept::Broken, Kept::Kept, Kept::Kept]);
         assert_eq!((got.winner, got.order.as_slice()), (Some(2), [2, 1, 0].as_slice()));

@@ -181,20 +181,28 @@ impl<'a> Trials<'a> {
     }
 
     /// The figure of one trial from its records: one for each workload, or one for all. A trial that was made again counts
-    /// once, by the geometric mean.
+    /// once, by the geometric mean; by the arithmetic one where a bound alone is held against values that are not all above 0.
     pub fn value(&self, records: &[&Record], figure: &Figure) -> Option<f64> {
+        let geometric_mean = |values: &mut dyn Iterator<Item = f64>| {
+            let values: Vec<f64> = values.collect();
+            let has_ratios = values.iter().all(|value| *value > 0.0);
+            match figure.is_only_bound && !has_ratios {
+                true => Some(values.iter().sum::<f64>() / values.len() as f64),
+                false => geometric_mean(&values),
+            }
+        };
         let of = |label: &str| {
-            geometric_mean(records.iter().filter_map(|r| figure.value(self.plan, r, label)))
+            geometric_mean(&mut records.iter().filter_map(|r| figure.value(self.plan, r, label)))
         };
         match &figure.workload {
             Some(label) => of(label),
             None if self.plan.is_together => {
-                geometric_mean(records.iter().filter_map(|r| figure.value_of_all(r)))
+                geometric_mean(&mut records.iter().filter_map(|r| figure.value_of_all(r)))
             }
             None => {
                 let each: Option<Vec<f64>> =
                     self.plan.workloads.iter().map(|workload| of(&workload.label)).collect();
-                geometric_mean(each?.into_iter())
+                geometric_mean(&mut each?.into_iter())
             }
         }
     }
@@ -206,11 +214,10 @@ pub fn name(levels: &[(String, String)]) -> String {
     if words.is_empty() { "baseline".to_owned() } else { words.join(" ") }
 }
 
-fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.collect();
-    match values.as_slice() {
+fn geometric_mean(values: &[f64]) -> Option<f64> {
+    match values {
         [one] => Some(*one),
-        _ => fathom_stats::means::geometric_mean(&values).ok(),
+        _ => fathom_stats::means::geometric_mean(values).ok(),
     }
 }
 
