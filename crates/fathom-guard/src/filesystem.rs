@@ -11,6 +11,7 @@ use fathom_sys::process;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -197,7 +198,14 @@ pub fn footing(root: &SysRoot, word: &str, path: &Path) -> Footing {
     let is_lasting = filesystem.is_some() || !numbers.is_empty();
     let (size_bytes, inode) = if is_lasting { size_and_inode(root, path) } else { (None, None) };
     let devices = numbers.into_iter().filter_map(lasting).collect();
-    Footing { word: word.to_owned(), filesystem, devices, size_bytes, inode }
+    let is_device = relations::block_number(root, path).is_some();
+    let mount = mounts::mount_of(&own, path).filter(|_| !is_device);
+    let mount_options = mount.map(|mount| {
+        let both = mount.options.split(',').chain(mount.super_options.split(','));
+        let all: BTreeSet<&str> = both.filter(|option| !option.is_empty()).collect();
+        all.into_iter().map(str::to_owned).collect()
+    });
+    Footing { word: word.to_owned(), filesystem, devices, size_bytes, inode, mount_options }
 }
 
 /// Of a device its size, and the inode of the image behind it; of a file its own; nothing of directories. (Files in memory are made
@@ -224,6 +232,7 @@ pub fn content_footing(root: &SysRoot, word: &str, path: &Path) -> Option<Footin
         devices: vec![told],
         size_bytes,
         inode,
+        mount_options: None,
     })
 }
 

@@ -149,7 +149,7 @@ pub fn run(
         Err(LabError::Interrupted) => Ended::Interrupted,
         Err(error) => Ended::Failed { cause: error.to_string(), class: Some(error.class()) },
     };
-    let around = around::compare(&before, &around::look(lab, &plan), &records, &plan);
+    let around = around::compare(&before, &around::look(lab, &plan), (&records, &cells), &plan);
     let resumed = records.len() - fresh;
     Ok(Finished { plan, cells, records, resumed, ended, restored, around })
 }

@@ -283,13 +283,13 @@ pub fn run(
     }
     // One look before all of them and one after: what an early one leaves changed is in no later one's look before it.
     let before = around::look(lab, &all.plan);
-    let mut last = Vec::new();
+    let mut last = (Vec::new(), Vec::new());
     for plan in plans {
         let experiment =
             Experiment { plan: plan.clone(), faults: faults.clone(), name: outline::name };
         match experiment::run(lab, &experiment, &of_plan(plan, done), &mut *keep_record) {
             Ok(finished) => {
-                last.clone_from(&finished.records);
+                last = (finished.records.clone(), finished.cells.clone());
                 all.records.extend(finished.records);
                 all.resumed += finished.resumed;
                 all.cells = finished.cells;
@@ -306,7 +306,8 @@ pub fn run(
             break;
         }
     }
-    all.around = around::compare(&before, &around::look(lab, &all.plan), &last, &all.plan);
+    all.around =
+        around::compare(&before, &around::look(lab, &all.plan), (&last.0, &last.1), &all.plan);
     Ok(all)
 }
 

@@ -69,6 +69,9 @@ pub struct Footing {
     /// Number of a file within its filesystem, and of the image behind a loop device: another one may have its path by now.
     #[serde(default)]
     pub inode: Option<u64>,
+    /// With which options the filesystem is mounted that it lies on; none of devices, and where the plan or a boot may change them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_options: Option<Vec<String>>,
 }
 
 impl Footing {
@@ -94,6 +97,20 @@ impl Footing {
             })
             .or_else(|| {
                 differs(self.size_bytes, now.size_bytes, |size| format!("{size} bytes long"))
+            })
+            .or_else(|| {
+                let (was, is) = self.mount_options.as_ref().zip(now.mount_options.as_ref())?;
+                let only = |of: &[String], other: &[String]| {
+                    let only: Vec<&str> =
+                        of.iter().filter(|one| !other.contains(one)).map(String::as_str).collect();
+                    let words = only.join(",");
+                    format!(
+                        "mounted with {}",
+                        if only.is_empty() { "fewer options" } else { &words }
+                    )
+                };
+                let is_same = was.iter().all(|one| is.contains(one)) && was.len() == is.len();
+                (!is_same).then(|| (only(was, is), only(is, was)))
             })
     }
 }

@@ -5,7 +5,7 @@ use crate::session;
 use fathom_base::shell;
 use fathom_guard::filesystem;
 use fathom_lab::experiment::resume;
-use fathom_model::plan::{Footing, Plan};
+use fathom_model::plan::{Factor, FactorKind, Footing, Plan};
 use fathom_store::{RunState, Store, StoreError, StoredRun};
 use fathom_sys::sysroot::SysRoot;
 use serde_json::Value;
@@ -79,6 +79,7 @@ pub fn footing(root: &SysRoot, plan: &Plan) -> Vec<Footing> {
     words.sort_unstable();
     words.dedup();
     let has_command = plan.workloads.iter().any(|workload| workload.command.is_some());
+    let may_mount_anew = may_mount_anew(plan);
     let footing = |word: &String| {
         let path = session::absolute_target(word);
         // Others are not there before.
@@ -86,15 +87,33 @@ pub fn footing(root: &SysRoot, plan: &Plan) -> Vec<Footing> {
             path.starts_with('/').then(|| filesystem::footing(root, word, Path::new(&path)))?;
         // What a command does with files is its own business: it may make them longer, or replace them.
         let is_of_command = has_command && Path::new(&path).is_file();
-        Some(match is_of_command {
+        let found = match is_of_command {
             true => Footing { size_bytes: None, inode: None, ..found },
             false => found,
-        })
+        };
+        let mount_options = found.mount_options.filter(|_| !may_mount_anew);
+        Some(Footing { mount_options, ..found })
     };
     let files = plan.workloads.iter().filter_map(|workload| workload.name.as_ref());
     let files = files.filter(|name| Path::new(name).extension().is_some_and(|end| end == "toml"));
     let content = |word: &String| filesystem::content_footing(root, word, Path::new(word));
     words.iter().filter_map(footing).chain(files.filter_map(content)).collect()
+}
+
+/// The plan itself may change with which options its targets are mounted, or a boot that it asks for.
+fn may_mount_anew(plan: &Plan) -> bool {
+    let keys = plan.factors.iter().filter_map(|factor| match &factor.sets {
+        FactorKind::Knob { id } => Some(id.as_str()),
+        _ => None,
+    });
+    let mut keys = keys.chain(plan.knobs.keys().map(String::as_str));
+    let is_boot = |factor: &Factor| matches!(factor.sets, FactorKind::Boot { .. });
+    let is_of_device = |key: &str| {
+        ["block.", "vm.", "bdi.", "md.", "scsi.", "nvme.", "mq-deadline.", "bfq.", "kyber."]
+            .iter()
+            .any(|family| key.starts_with(family))
+    };
+    plan.factors.iter().any(is_boot) || keys.any(|key| !is_of_device(key))
 }
 
 /// Adds every word of a plan's part that is the path of something that is there.

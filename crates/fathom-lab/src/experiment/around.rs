@@ -5,7 +5,7 @@ use crate::lab::Lab;
 use fathom_base::order::Order;
 use fathom_base::units::{format_count, format_size};
 use fathom_model::plan::Plan;
-use fathom_model::plan::cell::CellRecord;
+use fathom_model::plan::cell::{Cell, CellRecord};
 use fathom_model::plan::outline::BeforeAfter;
 use fathom_model::record::Record;
 use fathom_model::stack::Stack;
@@ -124,7 +124,7 @@ fn drives(root: &SysRoot, places: &[PathBuf]) -> Vec<(String, String)> {
 pub(crate) fn compare(
     before: &Look,
     after: &Look,
-    records: &[Record],
+    (records, cells): (&[Record], &[Cell]),
     plan: &Plan,
 ) -> Vec<BeforeAfter> {
     let mut lines = Vec::new();
@@ -159,7 +159,7 @@ pub(crate) fn compare(
         let is = is.map_or_else(|| "not readable".to_owned(), |(_, text)| text.clone());
         add(&format!("health of {name}"), was.clone(), is.clone(), *was == is);
     }
-    lines.extend(baseline(records, plan));
+    lines.extend(baseline(records, cells, plan));
     lines
 }
 
@@ -205,45 +205,65 @@ fn same_set(a: &[String], b: &[String]) -> bool {
     sorted(a) == sorted(b)
 }
 
-/// A cell's levels, or its number where they would fill the line.
-fn short_name(record: &Record, cell: &CellRecord) -> String {
-    const CHARS_MAX: usize = 40;
-    if record.label.chars().count() <= CHARS_MAX {
-        record.label.clone()
-    } else {
-        format!("cell {}", cell.slot.cell + 1)
-    }
-}
-
-/// The same cell, measured first and last: a machine that is as it was gives the same.
-fn baseline(records: &[Record], plan: &Plan) -> Option<BeforeAfter> {
-    let of_cell = |record: &&Record| {
-        let cell = record.cell.as_deref();
-        cell.is_some_and(|cell| {
-            cell.void.is_none() && (cell.slot.is_sentinel || !plan.design.has_sentinel)
-        })
+/// The baseline, measured first and last: a machine that is as it was gives the same. Trials of sentinels, where there are some.
+fn baseline(records: &[Record], cells: &[Cell], plan: &Plan) -> Option<BeforeAfter> {
+    let base = cells.get(fathom_study::experiment::baseline(plan, cells))?;
+    let is_first = |cell: &CellRecord| cell.void.is_none() && !cell.is_part;
+    let of_cell = |record: &&Record| record.cell.as_deref().is_some_and(is_first);
+    let is_sentinel =
+        |record: &&Record| record.cell.as_deref().is_some_and(|cell| cell.slot.is_sentinel);
+    let is_base =
+        |record: &&Record| record.cell.as_deref().is_some_and(|cell| cell.slot.cell == base.index);
+    let sentinels: Vec<&Record> = records.iter().filter(of_cell).filter(is_sentinel).collect();
+    let all: Vec<&Record> = match sentinels.len() {
+        0 | 1 => records.iter().filter(of_cell).filter(is_base).collect(),
+        _ => sentinels,
     };
-    let mut of_it = records.iter().filter(of_cell);
-    let first = of_it.next()?;
-    let (first_cell, last) = (first.cell.as_deref()?, of_it.next_back()?);
-    let is_same_cell = last.cell.as_deref().is_some_and(|cell| {
-        (cell.slot.cell, &cell.workload) == (first_cell.slot.cell, &first_cell.workload)
+    let what = "the baseline measured first and last".to_owned();
+    let none = |why: &str| {
+        let (before, after) = (why.to_owned(), why.to_owned());
+        Some(BeforeAfter { what: what.clone(), before, after, is_same: true })
+    };
+    let Some(first) = all.first() else {
+        return if records.is_empty() { None } else { none("no trial of it counts") };
+    };
+    let workload = |record: &Record| record.cell.as_deref().map(|cell| cell.workload.clone());
+    let last = all[1..].iter().rfind(|record| workload(record) == workload(first));
+    let Some(last) = last else {
+        return none("one trial of it counts: nothing to compare");
+    };
+    let pair = figure(first, plan).and_then(|(name, a)| {
+        let (_, b) = figure(last, plan).filter(|(other, _)| *other == name)?;
+        Some((name, a, b))
     });
-    let iops = |record: &Record| {
-        let count: u64 = record.jobs.iter().map(|job| job.transfers().latency_ns.count()).sum();
-        count as f64 / (record.window_ns.max(1) as f64 / 1e9)
+    let Some((name, a, b)) = pair else {
+        return none("its trials have no figure to compare");
     };
-    let (a, b) = (iops(first), iops(last));
-    if !is_same_cell || a <= 0.0 {
-        return None;
-    }
+    let text = |value: f64| match value < 99.95 && name != "IOPS" {
+        true => format!("{value:.2} {name}"),
+        false => format!("{} {name}", format_count(value.round() as u64)),
+    };
     let margin = plan.design.margin.max(DRIFT_SHARE);
     Some(BeforeAfter {
-        what: format!("{} measured first and last", short_name(first, first_cell)),
-        before: format!("{} IOPS", format_count(a.round() as u64)),
-        after: format!("{} IOPS", format_count(b.round() as u64)),
+        what,
+        before: text(a),
+        after: text(b),
         is_same: (b / a - 1.0).abs() <= margin,
     })
+}
+
+/// What a trial came to: requests per second; of a command the figure that decides, else its first.
+fn figure(record: &Record, plan: &Plan) -> Option<(String, f64)> {
+    let count: u64 = record.jobs.iter().map(|job| job.transfers().latency_ns.count()).sum();
+    let iops = count as f64 / (record.window_ns.max(1) as f64 / 1e9);
+    if iops > 0.0 {
+        return Some(("IOPS".to_owned(), iops));
+    }
+    let told = &record.cell.as_deref()?.application;
+    let ranked = plan.objectives.iter().filter(|one| one.bound.is_none());
+    let mut named = ranked.filter_map(|one| told.get_key_value(one.figure.as_ref()?));
+    let (name, value) = named.next().or_else(|| told.iter().next())?;
+    (value.is_finite() && *value > 0.0).then(|| (name.clone(), *value))
 }
 
 #[cfg(test)]
@@ -275,5 +295,34 @@ mod tests {
             ]
         );
         assert!(changed_settings(&before, &before).is_empty());
+    }
+
+    /// Not whichever cell happens to come first and last; and of a command its own figure.
+    #[test]
+    fn the_baseline_is_measured_first_and_last() {
+        let text = "question = \"?\"\ntarget = \"/srv\"\n[[workload]]\ncommand = \"bench\"\nfigure.tps = \"tps = {}\"\n\
+                    [factors]\n\"vm.swappiness\" = [10, 20]\n[design]\nsentinel = false\n";
+        let plan = fathom_plan::read(text, "/p.toml", &fathom_plan::Unchecked).unwrap();
+        let cells = fathom_plan::cells(&plan).unwrap();
+        let trial = |cell: u32, block: u32, tps: f64| {
+            let of = serde_json::json!({
+                "slot": {"block": block, "place": 0, "cell": cell, "is_sentinel": false}, "levels": [], "workload": "bench",
+                "knobs": [], "setup": [], "prepare_ns": 0, "application": {"tps": tps},
+            });
+            let workload = crate::experiment::program::workload_of("bench");
+            let mut record = crate::experiment::program::empty_record("bench", workload, 0);
+            record.cell = Some(Box::new(serde_json::from_value(of).unwrap()));
+            record
+        };
+        let records = [trial(1, 0, 50.0), trial(0, 0, 10.0), trial(0, 1, 12.0), trial(1, 1, 50.0)];
+        let of = |records: &[Record]| baseline(records, &cells, &plan);
+        let line = of(&records).unwrap();
+        assert_eq!(line.what, "the baseline measured first and last");
+        assert_eq!((&line.before[..], &line.after[..]), ("10.00 tps", "12.00 tps"));
+        assert!(!line.is_same);
+        let once = of(&records[..2]).unwrap();
+        assert_eq!(once.before, "one trial of it counts: nothing to compare");
+        assert_eq!(of(&records[..1]).unwrap().before, "no trial of it counts");
+        assert_eq!(of(&[]), None);
     }
 }

@@ -2,7 +2,7 @@
 //! everything is given back when this is dropped, also by a panic.
 
 use super::loads::{Load, LoadKind};
-use super::mounted::Mounted;
+use super::mounted::{Mounted, TargetMounts};
 use super::theirs::{Theirs, Usual};
 use super::{companion, machine, memory_group};
 use crate::error::{ErrorClass, LabError};
@@ -40,6 +40,8 @@ pub(crate) struct Bench {
     built: Option<Built>,
     /// How its filesystems are mounted.
     mounted: Mounted,
+    /// How those are that were there before.
+    target_mounts: TargetMounts,
     /// Nothing more can be built on it: a member failed.
     is_spoilt: bool,
     settings: Vec<Setting>,
@@ -77,6 +79,7 @@ impl Bench {
             log: Some(log),
             built: None,
             mounted: Mounted::default(),
+            target_mounts: TargetMounts::default(),
             is_spoilt: false,
             settings: Vec::new(),
             found: Vec::new(),
@@ -227,7 +230,7 @@ impl Bench {
     pub fn mounts_changed(&mut self) -> Option<String> {
         let changed = self.mounted.changed(&self.root);
         self.is_spoilt |= changed.is_some();
-        changed
+        changed.or_else(|| self.target_mounts.changed(&self.root))
     }
 
     /// Ends the built filesystem on which a place lies as a crash does, and tells how long it takes to be mounted again; none where the place
@@ -316,7 +319,9 @@ impl Bench {
     ) -> Result<(), LabError> {
         let stop = lab.stop.clone();
         lab.waiting(Some(&stop), |wait| self.restore_knobs(wait))?;
+        self.target_mounts.look(&self.root, self.mounts_of_targets(stacks));
         if cell.knobs.is_empty() {
+            self.target_mounts.learn(&self.root, &[]);
             self.is_set = true;
             return Ok(());
         }
@@ -344,10 +349,19 @@ impl Bench {
         applied.map_err(of_knob)?;
         let read = |place: &KnobPlace, knob: &str| fathom_knobs::read(root, place, knob).ok();
         self.usual.learn(&read, &self.settings, &self.theirs);
+        self.target_mounts.learn(&self.root, &self.settings);
         let mounted = std::mem::take(&mut self.mounted);
         self.learn_mounts(mounted);
         self.is_set = true;
         Ok(())
+    }
+
+    /// Where the filesystems that are measured are mounted, but for those that are built.
+    fn mounts_of_targets(&self, stacks: &[Stack]) -> Vec<PathBuf> {
+        let built = self.filesystems();
+        let mounts = stacks.iter().filter_map(|stack| stack.top_node()?.mount.as_ref());
+        let places = mounts.map(|mount| PathBuf::from(&mount.mount_point));
+        places.filter(|place| !built.contains(&place)).collect()
     }
 
     /// The settings of the cell as they are now, in the place for before.
@@ -421,7 +435,9 @@ impl Bench {
     pub fn theirs(&self) -> Option<String> {
         let set: Vec<(&Setting, Option<&str>)> =
             self.settings.iter().zip(self.found.iter().map(Option::as_deref)).collect();
-        self.theirs.iter().find(|one| !self.usual.is_set(one, &self.theirs, &set)).map(Theirs::told)
+        let mut theirs = self.theirs.iter();
+        let found = theirs.find(|one| !self.usual.is_set(one, &self.theirs, &set));
+        found.map(Theirs::told).or_else(|| self.target_mounts.changed(&self.root))
     }
 
     /// Takes the settings of the last cell back. What somebody else has changed since stays as they set it, and in the journal.

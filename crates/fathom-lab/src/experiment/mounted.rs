@@ -1,8 +1,10 @@
 //! How the filesystems of the setup are mounted: somebody else may mount them with other options between and during trials.
 
+use fathom_knobs::Setting;
+use fathom_model::change::knob::KnobPlace;
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// How they were mounted when fathom had last changed anything about it, and whether that was changed by somebody else.
@@ -21,19 +23,78 @@ impl Mounted {
 
     /// Looks before fathom itself changes something about it: what was changed by then holds for the trial that follows.
     pub fn look(&mut self, root: &SysRoot) {
-        self.changed = self.changed.take().or_else(|| self.difference(root));
+        self.changed = self.changed.take().or_else(|| difference(root, &self.as_left));
     }
 
     /// What somebody else has changed since they were mounted.
     pub fn changed(&self, root: &SysRoot) -> Option<String> {
-        self.changed.clone().or_else(|| self.difference(root))
+        self.changed.clone().or_else(|| difference(root, &self.as_left))
+    }
+}
+
+/// How the filesystems are mounted that were there before the experiment and that targets lie on: nobody mounts them anew for a trial, so
+/// that what somebody changes about it stays.
+#[derive(Debug, Default)]
+pub(crate) struct TargetMounts {
+    /// At the beginning, with the settings that the machine has.
+    first: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// With the settings of cells that make some of these mounts, as long as nobody else had changed anything.
+    usual: BTreeMap<(PathBuf, Vec<String>), BTreeSet<String>>,
+    /// Those of the cell whose turn it is.
+    places: Vec<PathBuf>,
+    /// Of these, what is not as it was at the beginning though no setting is made.
+    theirs: Vec<PathBuf>,
+    /// As they were when the settings of the cell were made.
+    set: Vec<(PathBuf, BTreeSet<String>)>,
+    changed: Option<String>,
+}
+
+impl TargetMounts {
+    /// Looks when no settings are made.
+    pub fn look(&mut self, root: &SysRoot, places: Vec<PathBuf>) {
+        self.theirs.clear();
+        for place in &places {
+            let Some(now) = options(root, place) else { continue };
+            if *self.first.entry(place.clone()).or_insert_with(|| now.clone()) != now {
+                self.theirs.push(place.clone());
+            }
+        }
+        self.places = places;
     }
 
-    /// What is not mounted any more is told elsewhere.
-    fn difference(&self, root: &SysRoot) -> Option<String> {
-        let mut all = self.as_left.iter();
-        all.find_map(|(place, left)| told(place, left, &options(root, place)?))
+    /// Looks when the settings of a cell are made: those of a mount change its options.
+    pub fn learn(&mut self, root: &SysRoot, settings: &[Setting]) {
+        self.changed = None;
+        self.set.clear();
+        for place in &self.places {
+            let Some(now) = options(root, place) else { continue };
+            let is_here = |setting: &&Setting| matches!(&setting.place, KnobPlace::Mount { mount_point, .. } if mount_point == place);
+            let own = settings.iter().filter(is_here);
+            let own: Vec<String> = own.map(|one| format!("{}={}", one.knob, one.value)).collect();
+            let usual = match own.is_empty() {
+                true => self.first.get(place),
+                false => self.usual.get(&(place.clone(), own.clone())),
+            };
+            match usual {
+                Some(usual) => {
+                    self.changed = self.changed.take().or_else(|| told(place, usual, &now));
+                }
+                None if self.theirs.contains(place) => {}
+                None => drop(self.usual.insert((place.clone(), own), now.clone())),
+            }
+            self.set.push((place.clone(), now));
+        }
     }
+
+    /// What is not as at the beginning, or has changed since the settings were made.
+    pub fn changed(&self, root: &SysRoot) -> Option<String> {
+        self.changed.clone().or_else(|| difference(root, &self.set))
+    }
+}
+
+/// What is not mounted any more is told elsewhere.
+fn difference(root: &SysRoot, as_left: &[(PathBuf, BTreeSet<String>)]) -> Option<String> {
+    as_left.iter().find_map(|(place, left)| told(place, left, &options(root, place)?))
 }
 
 /// The options of the mount and of its filesystem; none when nothing is mounted there.
@@ -87,5 +148,36 @@ mod tests {
         let mut anew = Mounted::default();
         anew.learn(&root, &[&place]);
         assert_eq!(anew.changed(&root), None);
+    }
+
+    /// Not only in the trial in which it is done, and until it is mounted as before.
+    #[test]
+    fn a_target_that_somebody_remounts_is_told_while_it_differs() {
+        let tree = Tree::new();
+        let mount = |options: &str| {
+            let line = format!("41 22 7:3 / /srv/m rw,{options} - ext4 /dev/loop3 rw,commit=30\n");
+            tree.put("proc/self/mountinfo", line);
+        };
+        let (root, place) = (tree.root(), PathBuf::from("/srv/m"));
+        let mut mounts = TargetMounts::default();
+        let mut trial = |settings: &[Setting], of_cell: &str, then: &str, after: &str| {
+            mounts.look(&root, vec![place.clone(), PathBuf::from("/srv/not-there")]);
+            mount(of_cell);
+            mounts.learn(&root, settings);
+            let before = mounts.changed(&root).is_some();
+            mount(then);
+            let during = mounts.changed(&root).is_some();
+            mount(after);
+            (before, during)
+        };
+        mount("noatime");
+        let own = KnobPlace::Mount { mount_point: "/srv/m".into(), device_id: "x".to_owned() };
+        let own = [Setting { knob: "mount.dirsync".into(), place: own, value: "on".into() }];
+        assert_eq!(trial(&[], "noatime", "noatime", "noatime"), (false, false));
+        assert_eq!(trial(&own, "noatime,dirsync", "noatime,dirsync", "noatime"), (false, false));
+        assert_eq!(trial(&[], "noatime", "relatime", "relatime"), (false, true));
+        assert_eq!(trial(&[], "relatime", "relatime", "relatime"), (true, true));
+        assert_eq!(trial(&own, "relatime,dirsync", "relatime,dirsync", "noatime"), (true, true));
+        assert_eq!(trial(&[], "noatime", "noatime", "noatime"), (false, false));
     }
 }

@@ -208,6 +208,7 @@ impl<'a> Survey<'a> {
             match fathom_setup::check(root, consent, protected, &work_dir, &cell.setup) {
                 Ok(outline) => {
                     self.add_destroyed(&outline);
+                    self.add_wasted(&outline);
                     self.setups.push((cell.setup.clone(), outline));
                 }
                 Err(error) => self.refuse(bench::of_setup(error)),
@@ -267,7 +268,7 @@ impl<'a> Survey<'a> {
         for (target, wish) in &wishes {
             self.look_at_target_of(target, wish);
         }
-        let files = places::files(self.ground, cell, &wishes);
+        let files = places::files(self.ground, cell, loads, &wishes);
         let setup = self.setups.iter().find(|(spec, _)| *spec == cell.setup).map(|(_, o)| o);
         if let Err(error) = places::fit(self.ground, &files, setup) {
             self.refuse(error);
@@ -346,6 +347,18 @@ impl<'a> Survey<'a> {
     fn add_destroyed(&mut self, outline: &SetupOutline) {
         for device in &outline.destroyed {
             self.destroys(&device.path, &device.what, &device.id, device.is_consented);
+        }
+    }
+
+    /// Devices that are not used whole: another one is smaller, or less was asked for.
+    fn add_wasted(&mut self, outline: &SetupOutline) {
+        for of in outline.capacity.iter().filter(|of| of.wasted_bytes > 0) {
+            let [size, used, wasted] =
+                [of.size_bytes, of.used_bytes, of.wasted_bytes].map(format_size);
+            let note = format!("{} has {size}: {used} are used, {wasted} are wasted", of.device);
+            if !self.outline.notes.contains(&note) {
+                self.outline.notes.push(note);
+            }
         }
     }
 

@@ -25,6 +25,8 @@ const BUILT: &str = "setup:";
 pub(super) struct Files {
     /// Bytes in all by directory; those on what a setup makes begin with `setup:`.
     room: BTreeMap<String, u64>,
+    /// Of file servers on what a setup makes, about: each filesystem gets its tree before anything is measured.
+    trees: BTreeMap<String, u64>,
     /// Bytes that are written before anything is measured.
     pub laid_out_bytes: u64,
 }
@@ -110,9 +112,30 @@ pub(super) fn look_at_device(
     Ok(Some(found))
 }
 
+/// The trees that file servers of a cell read on new filesystems, and what clients begin with: of those that are there nobody knows yet
+/// what they have.
+fn trees(cell: &Cell, loads: &[Load]) -> BTreeMap<String, u64> {
+    let mut trees = BTreeMap::new();
+    for load in loads {
+        let LoadKind::Server(server) = &load.kind else { continue };
+        let place = server.target.as_deref().unwrap_or(BUILT);
+        if cell.setup.filesystem.is_some() && place.starts_with(BUILT) {
+            let bytes = server.tree_bytes(true).saturating_add(server.first_bytes());
+            let tree: &mut u64 = trees.entry(place.to_owned()).or_default();
+            *tree = tree.saturating_add(bytes);
+        }
+    }
+    trees
+}
+
 /// The files that fathom makes for a cell.
-pub(super) fn files(ground: &Ground<'_>, cell: &Cell, wishes: &[(String, TargetWish)]) -> Files {
-    let mut files = Files::default();
+pub(super) fn files(
+    ground: &Ground<'_>,
+    cell: &Cell,
+    loads: &[Load],
+    wishes: &[(String, TargetWish)],
+) -> Files {
+    let mut files = Files { trees: trees(cell, loads), ..Files::default() };
     for (target, wish) in wishes {
         let path = Path::new(target);
         let (place, bytes) = if target.starts_with(BUILT) {
@@ -165,23 +188,62 @@ pub(super) fn fit(
     files: &Files,
     setup: Option<&SetupOutline>,
 ) -> Result<(), LabError> {
-    for (place, bytes) in &files.room {
-        if !place.starts_with(BUILT) {
-            let (root, state_dir) = (ground.root, ground.state_dir);
-            target::check_room_of_application(root, state_dir, Path::new(place), *bytes)?;
-            continue;
-        }
-        let Some(setup) = setup.filter(|setup| setup.usable_bytes > 0) else { continue };
-        let usable_bytes = setup.usable_bytes - place::reserve_bytes_of_setup(setup.usable_bytes);
-        if *bytes > usable_bytes {
-            let (needed, usable) = format_sizes(*bytes, usable_bytes);
+    let there = files.room.iter().filter(|(place, _)| !place.starts_with(BUILT));
+    for (place, bytes) in there {
+        let (root, state_dir) = (ground.root, ground.state_dir);
+        target::check_room_of_application(root, state_dir, Path::new(place), *bytes)?;
+    }
+    let Some(setup) = setup.filter(|setup| setup.usable_bytes > 0) else { return Ok(()) };
+    let usable_bytes = setup.usable_bytes - place::reserve_bytes_of_setup(setup.usable_bytes);
+    let built = files.room.keys().chain(files.trees.keys());
+    for place in built.filter(|place| place.starts_with(BUILT)) {
+        let of = |all: &BTreeMap<String, u64>| all.get(place).copied().unwrap_or(0);
+        let (test_files, trees) = (of(&files.room), of(&files.trees));
+        let bytes = test_files.saturating_add(trees);
+        if bytes > usable_bytes {
+            let (needed, usable) = format_sizes(bytes, usable_bytes);
+            let (what, key) = match trees > test_files {
+                true => ("a tree", "tree_size"),
+                false => ("test files", "size"),
+            };
             return Err(LabError::Cell {
                 reason: format!(
-                    "test files of {needed} do not fit on what is built: at most {usable} of it can be used; give a smaller size="
+                    "{what} of {needed} do{} not fit on what is built: at most {usable} of it can be used; give a smaller {key}=",
+                    if trees > test_files { "es" } else { "" }
                 ),
                 class: ErrorClass::Missing,
             });
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::loads;
+
+    /// The tree comes after the device was overwritten: whether it fits is known before.
+    #[test]
+    fn a_tree_that_does_not_fit_on_what_is_built_is_refused() {
+        let text = "question = \"?\"\n[[workload]]\nuse = \"fsop\"\nphases = \"2r\"\ntree_size = \"20GB\"\n\
+                    [setup]\ndevices = [\"/dev/sdx\"]\nfilesystem = \"ext4\"\n";
+        let plan = fathom_plan::read(text, "/p.toml", &fathom_plan::Unchecked).unwrap();
+        let cells = fathom_plan::cells(&plan).unwrap();
+        let loads = loads::loads(&cells[0].workloads, false).unwrap();
+        let (root, dir) = (fathom_sys::sysroot::SysRoot::live(), std::env::temp_dir());
+        let (consent, protected) =
+            (fathom_guard::Consent::default(), fathom_guard::Protected { store_path: dir.clone() });
+        let ground =
+            Ground { root: &root, consent: &consent, protected: &protected, state_dir: &dir };
+        let files = files(&ground, &cells[0], &loads, &[]);
+        let on = |usable_bytes: u64| {
+            let setup = SetupOutline { usable_bytes, ..SetupOutline::default() };
+            fit(&ground, &files, Some(&setup)).map_err(|error| error.to_string())
+        };
+        assert_eq!(on(40_000_000_000), Ok(()));
+        let told = on(1 << 30).unwrap_err();
+        assert!(told.starts_with("a tree of 18.6 GiB does not fit on what is built"), "{told}");
+        assert!(told.ends_with("give a smaller tree_size="), "{told}");
+    }
 }

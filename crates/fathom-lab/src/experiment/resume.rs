@@ -181,6 +181,7 @@ mod tests {
             devices: devices.iter().map(|&device| device.to_owned()).collect(),
             size_bytes: Some(4096),
             inode: Some(7),
+            mount_options: Some(["noatime", "rw"].map(str::to_owned).into()),
         };
         let of = |begun: &Footing, now: &Footing| {
             replaced(std::slice::from_ref(begun), std::slice::from_ref(now))
@@ -197,6 +198,20 @@ mod tests {
         assert_eq!(other, ["/srv was /a.img and vdb:4096 and is /b.img"]);
         let made_anew = of(&begun, &footing(Some("3-4"), &["/a.img"]));
         assert_eq!(made_anew, ["/srv was filesystem 1-2 and is filesystem 3-4"]);
+        let options = |all: &[&str]| {
+            let all = all.iter().map(|&one| one.to_owned()).collect();
+            Footing { mount_options: Some(all), ..begun.clone() }
+        };
+        assert_eq!(of(&begun, &options(&["rw", "noatime"])), [""; 0]);
+        assert_eq!(
+            of(&begun, &options(&["relatime", "rw"])),
+            ["/srv was mounted with noatime and is mounted with relatime"]
+        );
+        assert_eq!(
+            of(&begun, &options(&["noatime", "nosuid", "rw"])),
+            ["/srv was mounted with fewer options and is mounted with nosuid"]
+        );
+        assert_eq!(of(&begun, &Footing { mount_options: None, ..begun.clone() }), [""; 0]);
         let longer = Footing { size_bytes: Some(8192), ..begun.clone() };
         assert_eq!(of(&begun, &longer), ["/srv was 4096 bytes long and is 8192 bytes long"]);
         let recreated = Footing { inode: Some(8), ..begun.clone() };
