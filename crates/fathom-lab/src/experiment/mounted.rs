@@ -68,7 +68,12 @@ impl TargetMounts {
         self.set.clear();
         for place in &self.places {
             let Some(now) = options(root, place) else { continue };
-            let is_here = |setting: &&Setting| matches!(&setting.place, KnobPlace::Mount { mount_point, .. } if mount_point == place);
+            let is_here = |setting: &&Setting| match &setting.place {
+                KnobPlace::Mount { mount_point, .. } => mount_point == place,
+                // Commands of the user's own may mount what they like anew.
+                KnobPlace::Own { .. } => true,
+                KnobPlace::Machine | KnobPlace::Device { .. } => false,
+            };
             let own = settings.iter().filter(is_here);
             let own: Vec<String> = own.map(|one| format!("{}={}", one.knob, one.value)).collect();
             let usual = match own.is_empty() {
@@ -179,5 +184,11 @@ mod tests {
         assert_eq!(trial(&[], "relatime", "relatime", "relatime"), (true, true));
         assert_eq!(trial(&own, "relatime,dirsync", "relatime,dirsync", "noatime"), (true, true));
         assert_eq!(trial(&[], "noatime", "noatime", "noatime"), (false, false));
+        // A command of the user's own remounts it.
+        let place = KnobPlace::Own { name: "mine".into() };
+        let mine = [Setting { knob: "own.mine".into(), place, value: "1".into() }];
+        assert_eq!(trial(&mine, "nodiratime", "nodiratime", "noatime"), (false, false));
+        assert_eq!(trial(&mine, "nodiratime", "strictatime", "noatime"), (false, true));
+        assert_eq!(trial(&mine, "relatime", "relatime", "noatime"), (true, true));
     }
 }
