@@ -1,5 +1,6 @@
 //! `fathom watch`: against iostat, with devices that come and go, stored, served, and beside applications.
 
+mod host;
 mod latency;
 mod view;
 
@@ -38,6 +39,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         kernel_test("watch_refuses_nonsense", &[binary], nonsense),
     ];
+    trials.extend(host::trials());
     trials.extend(latency::trials());
     trials.extend(view::trials());
     trials
