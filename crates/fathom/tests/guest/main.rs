@@ -14,6 +14,7 @@ mod polled;
 mod raid;
 mod saturate;
 mod traced;
+mod turning;
 mod verify;
 mod watch;
 

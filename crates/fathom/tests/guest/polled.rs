@@ -1,10 +1,11 @@
 //! Completions by polling, on devices that can, in a guest of QEMU: NVMe with a poll queue and null_blk.
 
 use crate::family::{contains, ended, findings, result, run_guest};
-use crate::traced;
+use crate::{traced, turning};
 use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
 use fathom_testkit::{Bus, GuestJob, GuestReport, Trial, fathom_binary, kernel_test};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 pub fn trials() -> Vec<Trial> {
     let tools = ["busybox", "modprobe", "mkfs.ext4", "mdadm", "dmsetup", "blktrace", "blkparse"];
@@ -19,6 +20,18 @@ export FATHOM_DB=/run/store/fathom.db
 read_some() { fathom --json --quiet run randread "$@"; }
 limit() { echo $1 >$(ls /sys/class/nvme/nvme*/hwmon*/temp1_max /sys/class/nvme/nvme*/hwmon/hwmon*/temp1_max 2>/dev/null | head -1); }
 interrupts() { awk '/nvme/ { for (i = 2; i <= 3; i++) sum += $i } END { print sum + 0 }' /proc/interrupts; }
+"#;
+
+/// The kernel's own counts of the disk's interrupts around the reads of a watched command, and around the watch.
+const QUEUES: &str = r#"
+list() { awk '/nvme/ { print $NF, $2 + $3 }' /proc/interrupts; }
+list >outside.before
+fathom --json --quiet watch /run/nvme --interval=500ms -- sh -c "
+    awk '/nvme/ { print \$NF, \$2 + \$3 }' /proc/interrupts >inside.before
+    dd if=/run/nvme of=/dev/null bs=4k count=600 iflag=direct status=none
+    awk '/nvme/ { print \$NF, \$2 + \$3 }' /proc/interrupts >inside.after"
+list >outside.after
+for list in outside.before inside.before inside.after outside.after; do echo "$list" $(cat $list); done
 "#;
 
 fn job() -> GuestJob {
@@ -60,13 +73,15 @@ fn job() -> GuestJob {
             "echo acpi_pm >/sys/devices/system/clocksource/clocksource0/current_clocksource
              read_some /run/nvme operations=500 depth=4",
         );
-    traced::steps(job)
+    turning::steps(traced::steps(job.step("queues", QUEUES)))
 }
 
 fn polled() {
     let report = run_guest("polled", job(), false).unwrap_or_else(|error| panic!("{error}"));
     conditions(&report);
+    queues(&report);
     traced::check(&report);
+    turning::check(&report);
     for (step, operations) in
         [("nvme", 2000), ("deep", 2000), ("thread", 500), ("null", 2000), ("file", 500)]
     {
@@ -82,6 +97,39 @@ fn polled() {
     let refused = report.step("refused");
     assert_eq!(refused.code, Some(4), "{}", refused.said());
     contains(&refused.said(), &["cannot be polled", "use polled=no"]);
+}
+
+/// What watch counts of each queue lies between what the kernel counted around the command and around the watch.
+fn queues(report: &GuestReport) {
+    let lines: Vec<&str> = ended(report, "queues", 0).stdout.lines().collect();
+    let count = |list: &str, queue: &str| -> u64 {
+        let line = lines.iter().find_map(|line| line.strip_prefix(list)).expect("a list");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let of_queue = words.chunks(2).find(|pair| pair[0] == queue);
+        of_queue.map_or(0, |pair| pair[1].parse().expect("a number"))
+    };
+    let samples: Vec<Value> = lines
+        .iter()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter(|object: &Value| object["type"] == "sample")
+        .collect();
+    let mut told: BTreeMap<&str, u64> = BTreeMap::new();
+    for device in samples.iter().flat_map(|sample| sample["devices"].as_array().expect("devices")) {
+        for each in device["interrupts"].as_array().into_iter().flatten() {
+            let queue = each[0].as_str().expect("a name");
+            *told.entry(queue).or_default() += each[1].as_u64().expect("a number");
+        }
+    }
+    assert!(told.len() >= 2, "{told:?}");
+    for (queue, told) in &told {
+        let between = |from: &str, to: &str| count(to, queue) - count(from, queue);
+        let inside = between("inside.before", "inside.after");
+        let outside = between("outside.before", "outside.after");
+        assert!((inside..=outside).contains(told), "{queue}: {inside} to {outside}, told {told}");
+    }
+    // One that waits for each of its reads gets an interrupt for each.
+    let sum: u64 = told.values().sum();
+    assert!(sum >= 600, "{told:?}");
 }
 
 /// Requests start when they are due, also where nothing but looking tells that others have ended.

@@ -20,6 +20,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("watch_beside_others", &[binary, loops], beside_others),
         kernel_test("watch_of_a_tree_that_goes", &[binary, FsOnLoop(FsKind::Xfs)], tree_goes),
         kernel_test("watch_of_what_is_asked_elsewhere", &[binary, ext4, Tool("fio")], elsewhere),
+        kernel_test(
+            "watch_of_who_counts_by_itself",
+            &[binary, ext4, Tool("sqlite3")],
+            counts_itself,
+        ),
         kernel_test("watch_of_what_is_not_counted", &[binary, loops], uncounted),
         kernel_test("watch_hands_its_input_on", &[binary, loops], input),
         kernel_test("watch_of_a_device_that_goes", &[binary, loops], goes),
@@ -144,6 +149,44 @@ fn elsewhere() {
     let findings = result["findings"].as_array().unwrap();
     let mut gaps = findings.iter().filter(|finding| finding["id"] == "io-gap");
     assert!(gaps.any(|gap| gap["summary"].to_string().contains("has written 0 B")), "{result}");
+}
+
+/// A database with counters of its own: what it reads from the page cache is on no device, what it reads from the device is in both.
+fn counts_itself() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let dir = p(fs.dir());
+    let run = |script: &str| {
+        assert!(Command::new("sh").args(["-c", script]).status().unwrap().success(), "{script}");
+    };
+    run(&format!(
+        "sqlite3 {dir}/db \"CREATE TABLE t (x BLOB);
+         INSERT INTO t SELECT randomblob(3000) FROM generate_series(1, 6000)\" && sync"
+    ));
+    // Pages that were not in SQLite's own cache, of 4 KiB each.
+    let script = format!(
+        "sqlite3 {dir}/db '.stats on' 'SELECT sum(length(x)) FROM t' |
+         awk '/Page cache misses/ {{ printf \"own count: read %d bytes\\n\", 4096 * $NF }}'"
+    );
+    let gaps = || {
+        let figure = "--figure=own_read_bytes=own count: read {} bytes";
+        let done = sandbox.json(&["watch", dir, figure, "--", "sh", "-c", &script], &[0]);
+        let own = done.result()["summary"]["application"]["figures"]["own_read_bytes"].clone();
+        assert!(own.as_f64() > Some(16.0 * MIB as f64), "{own}");
+        let found = done.result()["findings"].as_array().unwrap().clone();
+        let is_its_own = |finding: &&Value| {
+            let text = finding["summary"].as_str().unwrap();
+            finding["id"] == "io-gap" && text.starts_with("by the counters in it")
+        };
+        found.iter().filter(is_its_own).cloned().collect::<Vec<Value>>()
+    };
+    run(&format!("cat {dir}/db >/dev/null"));
+    let from_memory = gaps();
+    let [gap] = from_memory.as_slice() else { panic!("{from_memory:?}") };
+    assert_eq!(gap["advice"][0], "The rest came from the page cache, or from other devices.");
+    run("sync; echo 1 >/proc/sys/vm/drop_caches");
+    let from_the_device = gaps();
+    assert!(from_the_device.is_empty(), "{from_the_device:?}");
 }
 
 /// Counters that somebody has switched off: an application that reads is not said to work in memory.
