@@ -29,3 +29,4 @@ pub mod watched;
 
 pub use error::LabError;
 pub use lab::Lab;
+pub use sampler::{Deltas, around};

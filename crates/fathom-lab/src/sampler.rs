@@ -270,21 +270,39 @@ impl<'a> Sampler<'a> {
     /// The changes over the window.
     pub fn deltas(self) -> Deltas {
         let (Some(begin), Some(end)) = (self.begin, self.end) else { return Deltas::default() };
-        let cpu = end.process.since(begin.process);
+        let has_course = self.course.intervals() > 0 && !self.course.devices.is_empty();
         Deltas {
+            course: has_course.then(|| Box::new(self.course)),
+            ..Deltas::between(self.root, &self.devices, &begin, &end)
+        }
+    }
+}
+
+/// Runs what is no workload, and gives what changed meanwhile on the machine and at the named devices.
+pub fn around<T>(root: &SysRoot, devices: &[String], work: impl FnOnce() -> T) -> (T, Deltas) {
+    let begin = Reading::take(root, devices);
+    let done = work();
+    let end = Reading::take(root, devices);
+    (done, Deltas::between(root, devices, &begin, &end))
+}
+
+impl Deltas {
+    /// Without a course.
+    fn between(root: &SysRoot, devices: &[String], begin: &Reading, end: &Reading) -> Self {
+        let cpu = end.process.since(begin.process);
+        Self {
             process_cpu: CpuTime { user_ns: cpu.user_ns, system_ns: cpu.system_ns },
             system_cpu: system_shares(begin.system, end.system),
             system_events: begin.events.zip(end.events).map(|(a, b)| events_between(a, b)),
-            devices: self
-                .devices
+            devices: devices
                 .iter()
                 .filter_map(|name| {
                     let of = |r: &'_ Reading| r.disks.iter().find(|d| d.name == *name).cloned();
-                    let mut delta = device_delta(&of(&begin)?, &of(&end)?);
+                    let mut delta = device_delta(&of(begin)?, &of(end)?);
                     let cpu =
                         |r: &Reading| r.arrays.iter().find(|(n, _)| n == name).map(|(_, ns)| *ns);
                     delta.kernel_thread_cpu_ns =
-                        cpu(&begin).zip(cpu(&end)).map(|(a, b)| b.saturating_sub(a));
+                        cpu(begin).zip(cpu(end)).map(|(a, b)| b.saturating_sub(a));
                     Some(delta)
                 })
                 .collect(),
@@ -293,18 +311,13 @@ impl<'a> Sampler<'a> {
                 paged_in_bytes: end.pages.paged_in_bytes.saturating_sub(begin.pages.paged_in_bytes),
             },
             suspended_ns: slept_ns(begin.asleep_ns, end.asleep_ns),
-            course: (self.course.intervals() > 0 && !self.course.devices.is_empty())
-                .then(|| Box::new(self.course)),
+            course: None,
             heat: HeatRecord {
                 cpu_throttle_events: begin
                     .throttled
                     .zip(end.throttled)
                     .map(|(a, b)| b.saturating_sub(a)),
-                drives: self
-                    .devices
-                    .iter()
-                    .filter_map(|name| drive_heat(self.root, name))
-                    .collect(),
+                drives: devices.iter().filter_map(|name| drive_heat(root, name)).collect(),
             },
         }
     }

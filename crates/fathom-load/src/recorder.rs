@@ -133,14 +133,16 @@ impl Tally<'_> {
         is_within(self.slow_limit_ns, latency_ns)
     }
 
-    /// Notes one operation that is fast.
+    /// Notes operations that are fast.
     #[inline(always)]
-    pub fn record(&mut self, latency_ns: u64) {
+    pub fn record_all(&mut self, latencies_ns: &[u64]) {
         if cfg!(feature = "silent") {
             return;
         }
-        self.latency_ns.record(latency_ns);
-        *self.bytes += u64::from(self.size_bytes);
+        for latency_ns in latencies_ns {
+            self.latency_ns.record(*latency_ns);
+        }
+        *self.bytes += u64::from(self.size_bytes) * latencies_ns.len() as u64;
     }
 }
 

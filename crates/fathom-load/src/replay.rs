@@ -48,6 +48,18 @@ pub struct ReplayRequest {
     pub flush_after: bool,
     /// It is the rest of the one before, which was too large.
     pub is_rest: bool,
+    /// It was merged into one that came before it.
+    pub joins: bool,
+}
+
+/// Those that go together come within this time: the first of them waits for the last.
+const TOGETHER_NS: u64 = 1_000_000;
+
+impl ReplayRequest {
+    /// True when it is handed over in one call with the first of some that are.
+    fn goes_with(&self, first: &Self) -> bool {
+        (self.joins || self.is_rest) && self.due_ns.saturating_sub(first.due_ns) <= TOGETHER_NS
+    }
 }
 
 /// What happened to a request.
@@ -193,8 +205,17 @@ mod tests {
             kind == ReplayKind::Write && block % 9 == 1,
             kind == ReplayKind::Write && block % 9 < 5,
         );
-        let is_rest = false;
-        ReplayRequest { due_ns, kind, offset_bytes, size_bytes, flush_before, flush_after, is_rest }
+        let (is_rest, joins) = (false, false);
+        ReplayRequest {
+            due_ns,
+            kind,
+            offset_bytes,
+            size_bytes,
+            flush_before,
+            flush_after,
+            is_rest,
+            joins,
+        }
     }
 
     fn run(
@@ -247,6 +268,26 @@ mod tests {
         assert!(steps.iter().scan(0, depth).all(|n| (0..=4).contains(&n)));
         for (block, bytes) in content.chunks(BLOCK as usize).enumerate().take(60) {
             assert_eq!(bytes.iter().any(|b| *b != 0), block % 3 == 1, "block {block}");
+        }
+    }
+
+    /// What was merged starts with the last of its kind; what comes too late for that, by itself.
+    #[test]
+    fn what_was_merged_starts_together() {
+        let request = |due_ns: u64, block: u64, joins: bool| ReplayRequest {
+            joins,
+            ..request(due_ns, ReplayKind::Read, block)
+        };
+        let mut requests: Vec<_> = (0..4).map(|n| request(n * 100_000, n, n > 0)).collect();
+        requests.push(request(5_000_000, 4, false));
+        requests.push(request(5_000_000 + TOGETHER_NS + 1, 5, true));
+        for with_ring in [true, false] {
+            let (steps, _, _) = run(&requests, true, with_ring);
+            let started: Vec<u64> =
+                steps.iter().filter(|s| s.ended.is_none()).map(|s| s.start_ns).collect();
+            assert_eq!(started.len(), 6);
+            assert!(started[0] >= 300_000 && started[..4].iter().all(|ns| *ns == started[0]));
+            assert!(started[4] < started[5], "{started:?}");
         }
     }
 

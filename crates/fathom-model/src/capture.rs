@@ -5,6 +5,9 @@ use fathom_base::order::Order;
 use fathom_stats::{Histogram, SparseHistogram};
 use serde::{Deserialize, Serialize};
 
+/// The source of what a replay asked of its target.
+pub const REPLAY: &str = "replay";
+
 /// A characterised trace. Requests are those that arrived at the device (Q) where nothing else is said; where a trace has none of
 /// them, those that the driver got (D).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -53,6 +56,10 @@ pub struct CaptureRecord {
     pub arrivals: CaptureArrivals,
     /// Nanoseconds during which so many requests were in flight, from none on; the last stands for all above.
     pub depth_ns: Vec<u64>,
+    /// The same of those that the driver had, which are fewer where requests are merged or wait before it. Empty where the driver's part
+    /// does not show, or is all that there is, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub driver_depth_ns: Vec<u64>,
     /// Who caused them, most bytes first; names, as processes come and go.
     pub processes: Vec<CaptureProcess>,
     /// The course of it.
@@ -397,6 +404,12 @@ impl CaptureRecord {
         self.classes.iter().find(|class| class.class == word)
     }
 
+    /// True for what a replay asked of its target; false for what others asked of a device.
+    #[must_use]
+    pub fn is_replay(&self) -> bool {
+        self.source == REPLAY
+    }
+
     /// Requests of all classes.
     #[must_use]
     pub fn requests(&self) -> u64 {
@@ -461,15 +474,14 @@ impl CaptureRecord {
     /// So many or fewer were in flight during this share of the time in which anything was.
     #[must_use]
     pub fn depth_quantile(&self, share: f64) -> u64 {
-        let busy: u64 = self.depth_ns.iter().skip(1).sum();
-        let mut sum = 0;
-        for (depth, ns) in (0u64..).zip(&self.depth_ns).skip(1) {
-            sum += ns;
-            if sum as f64 >= busy as f64 * share && sum > 0 {
-                return depth;
-            }
-        }
-        0
+        depth_quantile(&self.depth_ns, share)
+    }
+
+    /// The driver had so many or fewer during this share of the time in which it had any; none where that is not known.
+    #[must_use]
+    pub fn driver_depth_quantile(&self, share: f64) -> Option<u64> {
+        let is_known = self.knows_depth() && self.driver_depth_ns.iter().skip(1).any(|ns| *ns > 0);
+        is_known.then(|| depth_quantile(&self.driver_depth_ns, share))
     }
 
     /// Share of the time in which anything was in flight.
@@ -479,6 +491,19 @@ impl CaptureRecord {
         let idle = self.depth_ns.first().copied().unwrap_or(0);
         if total == 0 { 0.0 } else { (total - idle) as f64 / total as f64 }
     }
+}
+
+/// Of the time in which anything was in flight, so many or fewer were in this share.
+fn depth_quantile(depth_ns: &[u64], share: f64) -> u64 {
+    let busy: u64 = depth_ns.iter().skip(1).sum();
+    let mut sum = 0;
+    for (depth, ns) in (0u64..).zip(depth_ns).skip(1) {
+        sum += ns;
+        if sum as f64 >= busy as f64 * share && sum > 0 {
+            return depth;
+        }
+    }
+    0
 }
 
 #[cfg(test)]

@@ -346,6 +346,9 @@ pub struct ApplicationRecord {
     /// at last, and of what was read from and written to storage what the kernel tells everybody.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
+    /// How many processes that it had started still ran when it had ended by itself; they were ended then.
+    #[serde(default, skip_serializing_if = "series::is_zero")]
+    pub outlived: u64,
     /// What the devices directly below the target did in that time.
     pub devices: BTreeMap<String, DeviceCounts>,
     /// Memory that still waited to be written when it ended.

@@ -30,6 +30,11 @@ pub fn text(capture: &CaptureRecord, width: usize) -> String {
     out += &classes(capture).render_to(0, width);
     push_wrapped_to(&mut out, width, "  ", &classes_note(capture));
     out.push('\n');
+    if let Some((table, note)) = stages(capture) {
+        out += &table.render_to(0, width);
+        push_wrapped_to(&mut out, width, "  ", note);
+        out.push('\n');
+    }
     for (name, line) in lines(capture) {
         push_wrapped_to(&mut out, width, &format!("{name:<12}"), &line);
     }
@@ -158,6 +163,33 @@ pub fn classes_note(capture: &CaptureRecord) -> String {
     )
 }
 
+/// The two parts of the latency of each class, with what they are; none where the trace does not tell them apart.
+#[must_use]
+pub fn stages(capture: &CaptureRecord) -> Option<(Table, &'static str)> {
+    let (first, second, note) = if capture.is_replay() {
+        let note = "late: from the time at which a request was due to its start. served: from its start to its end.";
+        ("late", "served", note)
+    } else {
+        let note = "queue: from the arrival at the device to the driver (Q2D). device: from the driver to the end (D2C), of requests as the driver got them.";
+        ("queue", "device", note)
+    };
+    let of = |stage: &str| {
+        ["p50", "p99", "max"].map(|figure| (format!("{stage} {figure}"), Align::Right))
+    };
+    let names = std::iter::once((String::new(), Align::Left)).chain(of(first)).chain(of(second));
+    let names: Vec<(String, Align)> = names.collect();
+    let mut table = Table::new(names.iter().map(|(name, align)| (name.as_str(), *align)), 2);
+    let has_both =
+        |class: &&CaptureClass| class.wait_ns.count() > 0 && class.service_ns.count() > 0;
+    for class in capture.classes.iter().filter(has_both) {
+        let of =
+            |times: &Histogram| [times.quantile(0.5), times.quantile(0.99), times.max()].map(time);
+        let cells = [of(&class.wait_ns), of(&class.service_ns)].concat();
+        table.row(std::iter::once(class.class.clone()).chain(cells));
+    }
+    (!table.is_empty()).then_some((table, note))
+}
+
 /// The driver's part of the time; the rest was waited for before.
 fn driver_share(class: &CaptureClass) -> String {
     let (Some(total), Some(wait)) = (class.total_ns.mean(), class.wait_ns.mean()) else {
@@ -183,7 +215,8 @@ pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
             capture.depth_quantile(0.5),
             capture.depth_quantile(1.0),
             format_share(capture.busy_share())
-        ) + &without_end(capture)
+        ) + &with_driver(capture)
+            + &without_end(capture)
     } else {
         not_known(capture)
     };
@@ -241,6 +274,17 @@ fn not_known(capture: &CaptureRecord) -> String {
             format!("not known: the ends of {} requests are missing", format_count(count))
         }
         _ => "not known: ends of requests are among the events that were lost".to_owned(),
+    }
+}
+
+/// How many of them the driver had.
+fn with_driver(capture: &CaptureRecord) -> String {
+    let of = |share| capture.driver_depth_quantile(share);
+    match (of(0.5), of(0.95), of(1.0)) {
+        (Some(half), Some(most), Some(all)) => format!(
+            "; the driver had {half} at the median of its busy time, {most} at 95 %, {all} at most"
+        ),
+        _ => String::new(),
     }
 }
 
@@ -355,7 +399,7 @@ fn arrivals(capture: &CaptureRecord) -> String {
 
 /// Of a replay: how late requests started.
 fn starts(capture: &CaptureRecord) -> Option<String> {
-    if capture.source != "replay" {
+    if !capture.is_replay() {
         return None;
     }
     let late = late(capture);
@@ -407,7 +451,7 @@ fn durable(capture: &CaptureRecord) -> String {
         parts.push(format!("flushes {}", rate(flush.count)));
     }
     // Of what a replay issues the marks are not known.
-    if let Some(write) = capture.class("write").filter(|_| capture.source != "replay") {
+    if let Some(write) = capture.class("write").filter(|_| !capture.is_replay()) {
         let of = |count: u64| format_share(count as f64 / write.count.max(1) as f64);
         if write.preflush > 0 {
             parts.push(format!("flushes with writes (preflush) {}", rate(write.preflush)));
@@ -479,7 +523,7 @@ fn course(capture: &CaptureRecord) -> Table {
 /// How alike a replay was, or what was compared with another trace, figure by figure; none where nothing was compared.
 #[must_use]
 pub fn likeness(capture: &CaptureRecord) -> Option<Table> {
-    let own = if capture.source == "replay" { "replay" } else { "here" };
+    let own = if capture.is_replay() { "replay" } else { "here" };
     let table = distances(&capture.likeness, ["trace", own]);
     (!capture.likeness.is_empty()).then_some(table)
 }
@@ -733,6 +777,34 @@ mod tests {
         };
         assert!(of(10).contains("flushes with writes (preflush) 5.0/s; FUA"), "{}", of(10));
         assert!(!of(0).contains("preflush"));
+    }
+
+    /// A tail in the queue is another than one in the device. Of a device without a queue, or a trace without arrivals, there is one part.
+    #[test]
+    fn the_parts_of_latencies_are_told_apart() {
+        let times = |values: &[u64]| {
+            let mut times = Histogram::new();
+            values.iter().for_each(|value| times.record(*value));
+            times
+        };
+        let mut class = CaptureClass { class: "read".into(), count: 2, ..CaptureClass::default() };
+        (class.wait_ns, class.service_ns) = (times(&[10, 20]), times(&[50, 60]));
+        let told = |class: &CaptureClass, source: &str| {
+            let (classes, source) = (vec![class.clone()], source.to_owned());
+            let capture = CaptureRecord { classes, source, ..CaptureRecord::default() };
+            stages(&capture).map(|(table, note)| (table.render(0), note))
+        };
+        let (table, note) = told(&class, "kernel").expect("both are known");
+        let lines: Vec<Vec<&str>> =
+            table.lines().map(|line| line.split_whitespace().collect()).collect();
+        let titles = "queue p50 queue p99 queue max device p50 device p99 device max";
+        assert_eq!(lines[0].join(" "), titles);
+        assert_eq!(lines[1].join(" "), "read 10 ns 20 ns 20 ns 50 ns 60 ns 60 ns");
+        assert!(note.contains("(Q2D)") && note.contains("(D2C)"));
+        let (table, note) = told(&class, "replay").expect("both are known");
+        assert!(table.contains("late p50") && note.contains("was due"), "{table}{note}");
+        class.wait_ns = Histogram::new();
+        assert_eq!(told(&class, "kernel"), None);
     }
 
     /// Which writes of a replay were to be durable is not counted.

@@ -4,7 +4,7 @@
 //! their targets moved, each counted once. Direct jobs beside buffered ones reach their devices; what is missing is the buffered ones'.
 
 use crate::counters;
-use crate::rules::top;
+use crate::rules::{replayed_bytes, top};
 use fathom_base::shell;
 use fathom_base::units::format_size;
 use fathom_model::finding::{Finding, Severity};
@@ -81,7 +81,9 @@ pub(crate) fn reads_not_from_device(record: &Record) -> Option<Finding> {
         return None;
     }
     let devices = devices(record, bottom)?;
-    let (asked, seen) = (bytes(jobs(record), READS), devices.iter().map(|d| d.read_bytes).sum());
+    let replayed = replayed_bytes(record, "read");
+    let asked = bytes(jobs(record), READS) + replayed;
+    let seen = devices.iter().map(|d| d.read_bytes).sum();
     let gives_back = jobs(record).any(|(job, _)| job.trim_fraction + job.zero_fraction > 0.0);
     let shrinks = targets(record).any(|t| counters::compressing_layer(&t.stack).is_some());
     let least = if gives_back || shrinks { SHRUNK_MIN } else { DELIVERED_MIN };
@@ -96,10 +98,10 @@ pub(crate) fn reads_not_from_device(record: &Record) -> Option<Finding> {
         names.join(", "),
         format_size(seen)
     );
-    Some(
-        Finding::new("reads-not-from-device", Severity::Doubtful, text)
-            .advise("use a larger size= than the cache, or measure the layer below it"),
-    )
+    Some(Finding::new("reads-not-from-device", Severity::Doubtful, text).advise(match replayed {
+        0 => "use a larger size= than the cache, or measure the layer below it",
+        _ => "replay on a larger target than the cache, or on the layer below it",
+    }))
 }
 
 /// What buffered jobs moved without keeping the page cache on purpose, and what of it devices saw, in bytes; none where all of it was

@@ -2,6 +2,7 @@
 
 use crate::rules::{all_direct, read_bytes, top, written_bytes};
 use fathom_base::units::format_rate;
+use fathom_model::capture::CaptureRecord;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{DeviceDelta, OpClass, Record, TargetRecord};
 use fathom_model::stack::MountFacts;
@@ -13,8 +14,9 @@ const RATE_MIN: f64 = (1 << 20) as f64;
 
 /// I/O of the devices that is not ours: more than a tenth of our traffic and more than 1 MiB/s disturb a measurement.
 pub(crate) fn other_io(record: &Record) -> Option<Finding> {
+    let is_replay = record.capture.as_deref().is_some_and(CaptureRecord::is_replay);
     // The traffic of files and names is told nowhere in bytes.
-    if record.fsop.is_some() || record.jobs.is_empty() {
+    if record.fsop.is_some() || record.jobs.is_empty() && !is_replay {
         return None;
     }
     let mut devices: Vec<&DeviceDelta> = Vec::new();
@@ -58,6 +60,10 @@ fn foreign_reads(record: &Record, devices: &[&DeviceDelta]) -> u64 {
 /// What was written beyond our own writes and what these make a filesystem write.
 fn foreign_writes(record: &Record, devices: &[&DeviceDelta]) -> u64 {
     let written: u64 = devices.iter().map(|d| d.written_bytes).sum();
+    // Of a replay it is not counted what its syncs make a filesystem write.
+    if record.jobs.is_empty() && written_bytes(record) > 0 {
+        return 0;
+    }
     let count = |of: &[OpClass]| {
         let classes = record.jobs.iter().flat_map(|job| &job.classes);
         classes.filter(|c| of.contains(&c.class)).map(|c| c.latency_ns.count()).sum::<u64>()

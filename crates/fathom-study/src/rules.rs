@@ -353,11 +353,18 @@ fn moved(record: &Record, class: impl Fn(OpClass) -> bool) -> u64 {
 }
 
 pub(crate) fn read_bytes(record: &Record) -> u64 {
-    moved(record, |c| c == OpClass::Read)
+    moved(record, |c| c == OpClass::Read) + replayed_bytes(record, "read")
 }
 
 pub(crate) fn written_bytes(record: &Record) -> u64 {
     moved(record, |c| matches!(c, OpClass::Write | OpClass::SyncedWrite))
+        + replayed_bytes(record, "write")
+}
+
+/// What a replay moved, which has no jobs.
+pub(crate) fn replayed_bytes(record: &Record, class: &str) -> u64 {
+    let replay = record.capture.as_deref().filter(|capture| capture.is_replay());
+    replay.and_then(|replay| replay.class(class)).map_or(0, |class| class.bytes)
 }
 
 pub(crate) fn all_direct(record: &Record) -> bool {
@@ -366,7 +373,7 @@ pub(crate) fn all_direct(record: &Record) -> bool {
 
 /// Direct writes that end in the page cache: seen by a probe on the test file, or, where a loop device buffers below,
 /// by at least half as many bytes dirtied as were written.
-fn direct_is_buffered(record: &Record) -> Option<Finding> {
+pub(crate) fn direct_is_buffered(record: &Record) -> Option<Finding> {
     let (written, dirtied) = (written_bytes(record), record.page_cache.dirtied_bytes);
     if written == 0 {
         return None;
@@ -389,7 +396,7 @@ fn direct_is_buffered(record: &Record) -> Option<Finding> {
 }
 
 /// The part of it that a probe on the test file has seen.
-pub(crate) fn direct_not_honoured(record: &Record) -> Option<Finding> {
+fn direct_not_honoured(record: &Record) -> Option<Finding> {
     let seen = |t: &&TargetRecord| t.direct && t.direct_honoured == Some(false);
     let target = record.targets.iter().find(seen)?;
     let fs = target.stack.filesystem().map_or("the filesystem", |n| n.name.as_str());

@@ -65,7 +65,9 @@ pub struct WatchedDevice {
     pub total: DeviceCounts,
     /// Reads and writes a second.
     pub requests_per_s: f64,
-    /// The same as a harmonic mean of the intervals: a slow second counts for as much as the same work takes then. None when
+    /// Reads and writes a second as they were asked for: those that were merged into others count too.
+    pub asked_per_s: f64,
+    /// [`Self::requests_per_s`] as a harmonic mean of the intervals: a slow second counts for as much as the same work takes then. None when
     /// nothing was done in one of them.
     pub requests_harmonic_per_s: Option<f64>,
     /// Its figures in the order of iostat; those without any value are left out.
@@ -92,6 +94,7 @@ impl WatchedDevice {
             seconds: 0.0,
             total: DeviceCounts::default(),
             requests_per_s: 0.0,
+            asked_per_s: 0.0,
             requests_harmonic_per_s: None,
             figures: Vec::new(),
             stood_out: 0,
@@ -151,6 +154,8 @@ pub struct WatchSummary {
     pub devices: Vec<WatchedDevice>,
     /// Reads and writes a second of all devices that stand under no other that is watched.
     pub requests_per_s: f64,
+    /// The same as they were asked for, before some were merged into others: settings that merge more do the same work in fewer.
+    pub asked_per_s: f64,
     /// Means of the machine's series by name, shares of 1.
     pub host: BTreeMap<String, f64>,
     /// What happened besides, with its second.
@@ -210,8 +215,11 @@ fn summed_up(records: &[Record], with_figures: bool, most: usize) -> WatchSummar
     let events = pieces.clone().flat_map(|piece| &piece.events);
     let devices =
         side_by_side(&names, |name| device(self::pieces(records), name, with_figures, most));
-    let tops = devices.iter().filter(|device| device.depth == 0);
-    let requests_per_s = tops.map(|device| device.requests_per_s).sum();
+    let of_tops = |of: fn(&WatchedDevice) -> f64| {
+        devices.iter().filter(|device| device.depth == 0).map(of).sum::<f64>()
+    };
+    let requests_per_s = of_tops(|device| device.requests_per_s);
+    let asked_per_s = of_tops(|device| device.asked_per_s);
     WatchSummary {
         interval_ns,
         intervals: lengths.len(),
@@ -220,6 +228,7 @@ fn summed_up(records: &[Record], with_figures: bool, most: usize) -> WatchSummar
         seconds: lengths.iter().sum::<u64>() as f64 / 1e6,
         devices,
         requests_per_s,
+        asked_per_s,
         host: host(pieces.clone()),
         events: events.map(|event| (at_s(event.index), event.what.clone())).collect(),
         application: pieces.clone().filter_map(|piece| piece.ended.clone()).last(),
@@ -322,8 +331,10 @@ fn device<'a>(
     let figures = FIGURES.iter().zip(columns).filter_map(|((name, _), of)| of.figure(name));
     found.figures = figures.collect();
     if found.seconds > 0.0 {
-        let all = found.total.reads.requests + found.total.writes.requests;
+        let (reads, writes) = (found.total.reads, found.total.writes);
+        let all = reads.requests + writes.requests;
         found.requests_per_s = all as f64 / found.seconds;
+        found.asked_per_s = (all + reads.merged + writes.merged) as f64 / found.seconds;
     }
     found.requests_harmonic_per_s = requests.harmonic_mean();
     found.latency = latencies(&latency);
@@ -471,7 +482,7 @@ mod tests {
                 requests: *requests,
                 sectors: 8 * requests,
                 took_ms: 2 * requests,
-                merged: 0,
+                merged: 3 * requests,
             };
             let counts = DeviceCounts { reads: flow, busy_ms: 500, ..DeviceCounts::default() };
             let device = DeviceSample {
@@ -524,6 +535,8 @@ mod tests {
             });
         }
         assert_eq!(summary(&two).requests_per_s, 40.0, "what lies below another counts once");
+        // A scheduler that merges does the same work in fewer requests.
+        assert_eq!(summary(&two).asked_per_s, 160.0);
         assert_eq!(found.events, [(4.0, "sdb came".to_owned())]);
     }
 

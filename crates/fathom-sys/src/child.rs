@@ -184,7 +184,11 @@ pub fn end_all(mut programs: Vec<Program>) {
     programs.sort_by_cached_key(|program| !program.has_ended());
     for program in &mut programs {
         let has_ended = matches!(program.wait(|| begun.elapsed() < GRACE), Ok(Some(_)));
-        // The group may outlive its leader. It is killed here, before another is waited for: later its number may be somebody's.
+        // The group may outlive its leader, and has the same time.
+        while has_ended && has_group(program.pid) && begun.elapsed() < GRACE {
+            std::thread::sleep(LOOK);
+        }
+        // It is killed here, before another is waited for: later its number may be somebody's.
         if !has_ended || has_group(program.pid) {
             signal_group(program.pid, Signal::KILL);
         }

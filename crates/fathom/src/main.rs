@@ -21,7 +21,7 @@ use clap::Parser;
 use exit::Exit;
 use fathom_sys::signals::{self, Heard, StopFlag};
 use fathom_sys::threads;
-use screen::Screen;
+use screen::{Screen, Stops};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
 const STOPPING: &str = "stopping; requests in flight are waited for (a second signal ends at once)";
 
 /// The same where nothing is in flight.
-const STOPPING_AT_ONCE: &str = "stopping (a second signal ends at once)";
+const STOPPING_IN_ORDER: &str = "stopping (a second signal ends at once)";
 
 /// A panic is read on a terminal that is as it was.
 fn give_back_on_panic(screen: &'static Screen) {
@@ -79,23 +79,37 @@ fn give_back_on_panic(screen: &'static Screen) {
     }));
 }
 
-/// A first signal waits for what is in flight, which a dead device may never give back; a second one does not wait.
+/// A first signal waits for what is in flight, which a dead device may never give back; a second one does not wait. Nor does the
+/// first where there is nothing to wait for.
 fn heard(screen: &'static Screen, heard: Heard) {
     screen.heard(heard);
     let Heard::Stop(signals) = heard else { return };
-    if signals == 1 {
-        // A view says it itself: this thread must not wait for a terminal.
-        if !screen.is_on() && !screen.only_looks() {
-            say(if screen.issues_nothing() { STOPPING_AT_ONCE } else { STOPPING });
+    // A view says it itself: this thread must not wait for a terminal.
+    let is_said = screen.is_on() || screen.only_looks();
+    let wait = |text: &str| {
+        if !is_said {
+            say(text)
         }
-    } else {
-        screen.give_up();
-        say(
-            "ended at once; changed settings and test files are still there: run fathom restore, or the next start puts them \
-             back and removes them (as long as this process is still listed, the kernel waits for the device)",
-        );
-        std::process::exit(i32::from(Exit::Interrupted.code()));
+    };
+    match (signals, screen.stops()) {
+        (_, Stops::AtOnce) => {
+            screen.give_up();
+            std::process::exit(i32::from(Exit::Interrupted.code()));
+        }
+        (1, Stops::WithRequests) => wait(STOPPING),
+        (1, Stops::InOrder) => wait(STOPPING_IN_ORDER),
+        _ => ended_at_once(screen),
     }
+}
+
+/// The second signal.
+fn ended_at_once(screen: &'static Screen) {
+    screen.give_up();
+    say(
+        "ended at once; changed settings and test files are still there: run fathom restore, or the next start puts them \
+         back and removes them (as long as this process is still listed, the kernel waits for the device)",
+    );
+    std::process::exit(i32::from(Exit::Interrupted.code()));
 }
 
 /// A closed terminal takes standard error along: that must not end the thread that waits for the next signal.

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a terminal that takes nothing any more (Ctrl-S, a dead connection) is waited for by those who cannot wait.
@@ -28,8 +28,20 @@ pub struct Screen {
     is_paused: AtomicBool,
     /// What is drawn is measured by somebody else: a signal ends nothing but the view.
     only_looks: AtomicBool,
-    /// This process has no requests of its own in flight.
-    issues_nothing: AtomicBool,
+    /// Known as soon as it is known what was asked for.
+    stops: OnceLock<Stops>,
+}
+
+/// What the end of this process waits for, when somebody asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stops {
+    /// Its requests in flight, and that all is put back.
+    #[default]
+    WithRequests,
+    /// That all is in order: it has no requests in flight.
+    InOrder,
+    /// Nothing: it has changed nothing, or what it changes is whole at any moment.
+    AtOnce,
 }
 
 impl Screen {
@@ -141,14 +153,14 @@ impl Screen {
         self.only_looks.load(Ordering::SeqCst)
     }
 
-    /// This process has no requests of its own in flight.
-    pub fn issue_nothing(&self) {
-        self.issues_nothing.store(true, Ordering::SeqCst);
+    /// What the end waits for, from now on.
+    pub fn stop_so(&self, stops: Stops) {
+        let _ = self.stops.set(stops);
     }
 
-    /// True when this process has no requests of its own in flight.
-    pub fn issues_nothing(&self) -> bool {
-        self.issues_nothing.load(Ordering::SeqCst)
+    /// What the end waits for.
+    pub fn stops(&self) -> Stops {
+        self.stops.get().copied().unwrap_or_default()
     }
 
     /// Wakes whoever draws. Waits for nothing.

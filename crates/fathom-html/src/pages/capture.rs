@@ -3,7 +3,7 @@
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_duration, format_length, format_ns, format_size};
-use fathom_model::capture::{CaptureInterval, CaptureMap, CaptureRecord};
+use fathom_model::capture::{CaptureClass, CaptureInterval, CaptureMap, CaptureRecord};
 use fathom_model::record::RunKind;
 use fathom_report::capture as report;
 use fathom_stats::Histogram;
@@ -27,6 +27,11 @@ pub(super) fn page(source: &Source) -> Page {
         let mut classes = Table::from(&report::classes(capture));
         classes.notes.push(report::classes_note(capture));
         first.push(Block::Table(classes));
+        if let Some((stages, note)) = report::stages(capture) {
+            let mut stages = Table::from(&stages);
+            stages.notes.push(note.to_owned());
+            first.push(Block::Table(stages));
+        }
         sections.extend(of_capture(capture));
     }
     if is_replay {
@@ -73,9 +78,10 @@ fn of_capture(capture: &CaptureRecord) -> Vec<Section> {
     ];
     course.blocks.extend(charts.into_iter().flatten().map(Block::from));
     let mut times = Section::new("Latency and depth", "");
-    times.blocks.extend(
-        [heat(capture), by_class(capture), depths(capture)].into_iter().flatten().map(Block::from),
-    );
+    times.blocks.extend([heat(capture), by_class(capture)].into_iter().flatten().map(Block::from));
+    times
+        .blocks
+        .extend(by_stage(capture).into_iter().chain(depths(capture)).flatten().map(Block::from));
     let mut alike = Section::new(
         "Likeness",
         "The largest difference of the distributions of trace and replay: 0 is the same, 1 another altogether.",
@@ -302,20 +308,41 @@ fn by_class(capture: &CaptureRecord) -> Option<Chart> {
     parts::distributions("Latency distribution by class", each)
 }
 
-/// How long so many were in flight.
-fn depths(capture: &CaptureRecord) -> Option<Chart> {
-    let total: u64 = capture.depth_ns.iter().sum();
-    let drawn = capture.depth_ns.iter().take(DEPTHS_MAX).enumerate();
+/// The two parts of the latency, where the trace tells them apart.
+fn by_stage(capture: &CaptureRecord) -> [Option<Chart>; 2] {
+    let titles = match (report::stages(capture), capture.is_replay()) {
+        (None, _) => return [None, None],
+        (_, true) => ["How late requests started, by class", "From start to end, by class"],
+        (_, false) => {
+            ["In the kernel's queue (Q2D), by class", "With driver and device (D2C), by class"]
+        }
+    };
+    let chart = |title, of: fn(&CaptureClass) -> &Histogram| {
+        let each = capture.classes.iter().map(|class| (class.class.clone(), of(class)));
+        parts::distributions(title, each)
+    };
+    [chart(titles[0], |class| &class.wait_ns), chart(titles[1], |class| &class.service_ns)]
+}
+
+/// How long so many were in flight, and how long the driver had so many.
+fn depths(capture: &CaptureRecord) -> [Option<Chart>; 2] {
+    let driver = if capture.knows_depth() { capture.driver_depth_ns.as_slice() } else { &[] };
+    [depth("Requests in flight", &capture.depth_ns), depth("Requests with the driver", driver)]
+}
+
+fn depth(title: &str, depth_ns: &[u64]) -> Option<Chart> {
+    let total: u64 = depth_ns.iter().sum();
+    let drawn = depth_ns.iter().take(DEPTHS_MAX).enumerate();
     let share = |ns: u64| ns as f64 / total.max(1) as f64;
     let points: Vec<Point> =
         drawn.map(|(depth, ns)| Point::new(depth as f64, share(*ns))).collect();
     let names = (0..points.len()).map(|depth| depth.to_string());
     let x = Axis::names("requests in flight", names);
     let y = Axis::new("share of the time", Unit::Share);
-    let mut chart = Chart::new("Requests in flight", ChartKind::Bars, x, y)
+    let mut chart = Chart::new(title, ChartKind::Bars, x, y)
         .series("share of the time", points)
         .n(format_length(total));
-    let beyond: u64 = capture.depth_ns.iter().skip(DEPTHS_MAX).sum();
+    let beyond: u64 = depth_ns.iter().skip(DEPTHS_MAX).sum();
     if beyond > 0 {
         chart.reduction = format!("Deeper than drawn: {:.1} % of the time.", 100.0 * share(beyond));
     }

@@ -17,7 +17,7 @@ const LOOK_NS: u64 = 20_000_000;
 /// An empty queue is looked at that often.
 const HUNGRY_NS: u64 = 200_000;
 /// So many are handed over at once at most: the first of them waits for the others.
-const BATCH: u32 = 8;
+const BATCH: usize = 8;
 
 /// What a short transfer counts as.
 const EIO: i32 = 5;
@@ -85,8 +85,8 @@ pub(super) struct Player<'a, 'f> {
     slots: Vec<Slot>,
     free: Vec<u32>,
     next: Option<ReplayRequest>,
-    /// The next one with its slot, whose buffer is filled: only its time is waited for.
-    staged: Option<(ReplayRequest, u32)>,
+    /// The next ones that are handed over together, each with its slot, whose buffer is filled: only their time is waited for.
+    staged: Vec<(ReplayRequest, u32)>,
     in_flight: u32,
     /// Not handed over yet.
     queued: u32,
@@ -113,7 +113,7 @@ impl<'a, 'f> Player<'a, 'f> {
             slots: vec![Slot::default(); rules.depth as usize],
             free: (0..rules.depth).rev().collect(),
             next: None,
-            staged: None,
+            staged: Vec::with_capacity(rules.depth as usize),
             in_flight: 0,
             queued: 0,
             filler: Filler::noise(rules.seed),
@@ -187,43 +187,63 @@ impl<'a, 'f> Player<'a, 'f> {
 
     /// Issues what may start now, a few at once.
     fn issue(&mut self) -> io::Result<Coming> {
-        for _ in 0..BATCH {
+        let mut started = 0;
+        while started < BATCH {
             if let Some(coming) = self.stage()? {
                 return Ok(coming);
             }
-            let Some((request, slot)) = self.staged else { continue };
-            // After its buffer was filled: that is no part of its time.
+            let Some((last, _)) = self.staged.last() else { break };
+            // After the buffers were filled: that is no part of their time.
             let start_ns = self.now_ns();
-            if self.rules.is_timed && request.due_ns > start_ns {
-                return Ok(Coming::At(request.due_ns));
+            if self.rules.is_timed && last.due_ns > start_ns {
+                return Ok(Coming::At(last.due_ns));
             }
-            self.staged = None;
+            started += self.staged.len();
+            self.start(start_ns);
+        }
+        Ok(Coming::Now)
+    }
+
+    /// Starts what is ready.
+    fn start(&mut self, start_ns: u64) {
+        for at in 0..self.staged.len() {
+            let (request, slot) = self.staged[at];
             let step = Step::first(&request);
             self.slots[slot as usize] = Slot { request: Some(request), start_ns, step };
             self.in_flight += 1;
             self.queue(slot, step.op(&request));
             self.log(ReplayStep { request, start_ns, ended: None });
         }
-        Ok(Coming::Now)
+        self.staged.clear();
     }
 
-    /// Makes the next request ready; else says what is to come.
+    /// Makes the next request ready, with those that were merged into it or into each other: handed over in one call, they come to the
+    /// device's queue together and can be merged there too. Else says what is to come.
     fn stage(&mut self) -> io::Result<Option<Coming>> {
-        if self.staged.is_some() {
-            return Ok(None);
-        }
-        if self.next.is_none() {
-            // Read before the queue: what was pushed before is then seen.
-            let is_fed = self.queues.is_fed.load(Ordering::Acquire);
-            self.next = self.queues.requests.pop();
+        loop {
             if self.next.is_none() {
-                self.starved += u64::from(!is_fed);
-                return Ok(Some(if is_fed { Coming::Never } else { Coming::Unknown }));
+                // Read before the queue: what was pushed before is then seen.
+                let is_fed = self.queues.is_fed.load(Ordering::Acquire);
+                self.next = self.queues.requests.pop();
+                if self.next.is_none() && self.staged.is_empty() {
+                    self.starved += u64::from(!is_fed);
+                    return Ok(Some(if is_fed { Coming::Never } else { Coming::Unknown }));
+                }
             }
+            let Some(request) = self.next else { return Ok(None) };
+            if self.staged.first().is_some_and(|(first, _)| !request.goes_with(first)) {
+                return Ok(None);
+            }
+            let Some(slot) = self.free.pop() else {
+                return Ok(self.staged.is_empty().then_some(Coming::WithRoom));
+            };
+            self.next = None;
+            self.make_ready(request, slot)?;
         }
-        let Some(request) = self.next else { return Ok(None) };
-        let Some(slot) = self.free.pop() else { return Ok(Some(Coming::WithRoom)) };
-        self.next = None;
+    }
+
+    /// Fills the buffer of a request.
+    fn make_ready(&mut self, request: ReplayRequest, slot: u32) -> io::Result<()> {
         if request.kind == ReplayKind::Write {
             // Those that have started do not wait for the content of this one.
             if self.queued > 0 {
@@ -235,8 +255,8 @@ impl<'a, 'f> Player<'a, 'f> {
             let buffer = &mut self.way.buffer_mut(slot)[..request.size_bytes as usize];
             self.filler.fill(buffer, request.offset_bytes, self.written);
         }
-        self.staged = Some((request, slot));
-        Ok(None)
+        self.staged.push((request, slot));
+        Ok(())
     }
 
     /// Hands over, and waits for an end or for the time of the next request.
@@ -284,6 +304,7 @@ mod tests {
                 flush_before,
                 flush_after,
                 is_rest,
+                joins: false,
             };
             let mut steps = vec![Step::first(&request)];
             while let Some(next) = steps[steps.len() - 1].next(&request) {

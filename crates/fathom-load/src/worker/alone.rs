@@ -8,6 +8,10 @@ use fathom_base::clock::Clock;
 use fathom_model::record::OpClass;
 use std::io;
 
+/// So many latencies are counted together: one by one, what counts them would come each time out of the kernel's way through the
+/// caches.
+const TOGETHER: usize = 64;
+
 impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
     /// True for a job that only reads, one size at uniform places, one at a time, on an engine that shows an end before it is
     /// taken.
@@ -35,6 +39,7 @@ impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
         let mut shown = engine.shown();
         let mut places = generator.plain_reads();
         let mut tally = recorder.tally(OpClass::Read, size_bytes);
+        let (mut latencies_ns, mut noted) = ([0; TOGETHER], 0);
         let mut counted = 0;
         let ended = loop {
             let now_ns = clock.now_ns();
@@ -45,7 +50,14 @@ impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
             }
             let next = places.as_mut().and_then(Iterator::next);
             let Some(next) = next else { break Ok((1, now_ns)) };
-            tally.record(latency_ns);
+            if let Some(place) = latencies_ns.get_mut(noted) {
+                *place = latency_ns;
+                noted += 1;
+            }
+            if noted == TOGETHER {
+                tally.record_all(&latencies_ns);
+                noted = 0;
+            }
             counted += 1;
             counts.end_ns = now_ns;
             offset_bytes = next;
@@ -55,6 +67,7 @@ impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
                 Err(error) => break Err(error),
             };
         };
+        tally.record_all(&latencies_ns[..noted]);
         counts.batches += counted;
         counts.operations += counted;
         (slot.start_ns, slot.offset_bytes) = (start_ns, offset_bytes);

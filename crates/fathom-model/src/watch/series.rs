@@ -44,7 +44,7 @@ pub struct WatchRecord {
     pub ended: Option<ApplicationRecord>,
 }
 
-fn is_zero(count: &u64) -> bool {
+pub(super) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

@@ -8,6 +8,7 @@
 
 use super::event::{Action, Event, Names, Others, TIME_NS_MAX, place};
 use super::file::TraceError;
+use super::numbers::Numbers;
 use std::io::BufRead;
 
 /// A line is longer only in a file of something else.
@@ -26,6 +27,10 @@ pub struct Text<R> {
     events: u64,
     strange: u64,
     cut_off: bool,
+    /// Of each device and processor.
+    numbers: Numbers<(String, u16)>,
+    /// Lines are missing since it was last asked.
+    has_gap: bool,
 }
 
 /// What a line says.
@@ -48,7 +53,20 @@ impl<R: BufRead> Text<R> {
         let (names, line) = (Names::default(), Vec::new());
         let others = Others::default();
         let (skipped, events, strange, cut_off) = (0, 0, 0, false);
-        Self { input, names, device: None, line, skipped, others, events, strange, cut_off }
+        let (numbers, has_gap) = (Numbers::default(), false);
+        Self {
+            input,
+            names,
+            device: None,
+            line,
+            skipped,
+            others,
+            events,
+            strange,
+            cut_off,
+            numbers,
+            has_gap,
+        }
     }
 
     /// Of that device, instead of the one that comes first.
@@ -74,6 +92,16 @@ impl<R: BufRead> Text<R> {
     /// It ended inside of an event, without the end of a line.
     pub fn is_cut_off(&self) -> bool {
         self.cut_off
+    }
+
+    /// Records that are missing, as the numbers of lines tell: they were lost, or left out of the text.
+    pub fn lost(&self) -> u64 {
+        self.numbers.missing()
+    }
+
+    /// True once after each place where lines are missing.
+    pub fn take_gap(&mut self) -> bool {
+        std::mem::take(&mut self.has_gap)
     }
 
     /// Events of other devices.
@@ -105,6 +133,9 @@ impl<R: BufRead> Iterator for Text<R> {
                 Ok(true) => {}
             }
             let text = String::from_utf8_lossy(&self.line).into_owned();
+            if let Some((device, cpu, number)) = numbered(&text) {
+                self.has_gap |= self.numbers.is_behind_gap((device.to_owned(), cpu), number);
+            }
             let is_last = !text.ends_with('\n') && self.line.len() < LINE_BYTES_MAX as usize;
             match parse(&text, &mut self.device, &mut self.names) {
                 Line::Event(event) => {
@@ -130,6 +161,14 @@ impl<R: BufRead> Iterator for Text<R> {
             }
         }
     }
+}
+
+/// Device, processor and number of a line. Messages have none: a zero stands there.
+fn numbered(text: &str) -> Option<(&str, u16, u32)> {
+    let mut words = text.split_whitespace();
+    let device = words.next().filter(|word| is_device(word))?;
+    let (cpu, number) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    (number != 0).then_some((device, cpu, number))
 }
 
 fn parse(text: &str, device: &mut Option<String>, names: &mut Names) -> Line {
@@ -266,6 +305,29 @@ Total (8,0):
         assert_eq!((events[4].error, events[5].error), (0, 65531));
         assert_eq!((events[6].class, events[6].time_ns), (Class::Flush, 1_700_000_001));
         assert_eq!((text.device(), text.skipped(), text.others().events), (Some("8,0"), 1, 1));
+        assert_eq!((text.lost(), text.take_gap()), (0, false));
+    }
+
+    /// Plugs have numbers too, messages a zero.
+    #[test]
+    fn lines_that_are_missing_are_lost_records() {
+        let line = |number: u64| match number {
+            0 => "8,0 3 0 0.1 697 m N a message\n".to_owned(),
+            5 => "8,0 3 5 0.1 697 P N [x]\n".to_owned(),
+            _ => format!("8,0 3 {number} 0.1 697 Q R {} + 8 [x]\n", 8 * number),
+        };
+        let lost = |numbers: &[u64]| {
+            let lines: String = numbers.iter().map(|number| line(*number)).collect();
+            let mut text = Text::new(lines.as_bytes());
+            let mut behind = Vec::new();
+            while let Some(event) = text.next() {
+                let sector = event.expect("an event").sector;
+                behind.extend(text.take_gap().then_some(sector / 8));
+            }
+            (text.lost(), behind)
+        };
+        assert_eq!(lost(&[3, 4, 0, 5, 0, 6]), (0, vec![]));
+        assert_eq!(lost(&[3, 4, 9, 10]), (4, vec![9]));
     }
 
     /// Whatever is left of the last line, as long as it is no event.

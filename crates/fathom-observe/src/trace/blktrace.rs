@@ -5,6 +5,7 @@
 
 use super::event::{Action, Class, Event, Flags, Names, Others, SECTOR_BYTES, TIME_NS_MAX, place};
 use super::file::TraceError;
+use super::numbers::Numbers;
 use std::collections::HashMap;
 use std::io::{self, Read};
 
@@ -49,8 +50,7 @@ pub struct Merged<R> {
     device: Option<u32>,
     others: Others,
     cut_off: bool,
-    /// Records that are missing, and whether some are since it was last asked.
-    lost: u64,
+    /// Records are missing since it was last asked.
     has_gap: bool,
     /// When they were lost, unless somebody has asked.
     hole: Option<(u64, u64)>,
@@ -59,8 +59,8 @@ pub struct Merged<R> {
 /// One file.
 struct One<R> {
     input: R,
-    /// The number of the last event of each processor and device: a file may hold several.
-    last: HashMap<(u32, u32), u32>,
+    /// Of each processor and device: a file may hold several.
+    numbers: Numbers<(u32, u32)>,
     /// Where the next record begins.
     at: u64,
     course: Course,
@@ -88,8 +88,8 @@ struct Raw {
     head: [u8; RECORD_BYTES],
     data: Vec<u8>,
     time_ns: u64,
-    /// Records that are missing before it.
-    lost: u32,
+    /// Records are missing before it.
+    is_behind_gap: bool,
 }
 
 impl<R: Read> Merged<R> {
@@ -100,7 +100,7 @@ impl<R: Read> Merged<R> {
     pub fn new(inputs: Vec<R>) -> Result<Self, TraceError> {
         let one = |input| One {
             input,
-            last: HashMap::new(),
+            numbers: Numbers::default(),
             at: 0,
             course: Course::default(),
             next: None,
@@ -112,7 +112,6 @@ impl<R: Read> Merged<R> {
             device: None,
             others: Others::default(),
             cut_off: false,
-            lost: 0,
             has_gap: false,
             hole: None,
         };
@@ -149,7 +148,7 @@ impl<R: Read> Merged<R> {
 
     /// Records that are missing, as their numbers tell.
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.files.iter().map(|one| one.numbers.missing()).sum()
     }
 
     /// Processors whose files end long before those of the others, when all have been read. A load that moved away does that too.
@@ -180,7 +179,7 @@ impl<R: Read> Merged<R> {
         match read_one(&mut one.input, one.at)? {
             Found::Record(mut raw, length) => {
                 one.at += length;
-                raw.lost = one.missing_before(&raw);
+                raw.is_behind_gap = one.is_behind_gap(&raw);
                 one.course.count(&raw);
                 one.next = Some(raw);
             }
@@ -267,16 +266,11 @@ impl Course {
 impl<R> One<R> {
     /// Each processor counts the events of a device, and notes not at all. Newer kernels count what they had no room for too; with older ones
     /// only what is missing of the file shows.
-    fn missing_before(&mut self, raw: &Raw) -> u32 {
+    fn is_behind_gap(&mut self, raw: &Raw) -> bool {
         if (raw.u32(28) >> 16) & NOTIFY != 0 {
-            return 0;
+            return false;
         }
-        let number = raw.u32(4);
-        let key = (raw.u32(36), raw.u32(40));
-        let last = self.last.insert(key, number).unwrap_or(number.wrapping_sub(1));
-        let missing = number.wrapping_sub(last).wrapping_sub(1);
-        // What comes twice, or from another trace, is no gap.
-        if missing > u32::MAX / 2 { 0 } else { missing }
+        self.numbers.is_behind_gap((raw.u32(36), raw.u32(40)), raw.u32(4))
     }
 }
 
@@ -313,12 +307,11 @@ impl<R: Read> Iterator for Merged<R> {
                 .min()?;
             let number = first.1;
             let raw = self.files[number].next.take()?;
-            self.lost += u64::from(raw.lost);
-            self.has_gap |= raw.lost > 0;
+            self.has_gap |= raw.is_behind_gap;
             if let Err(error) = self.refill(number) {
                 return Some(Err(error));
             }
-            if let Some(next) = self.files[number].next.as_ref().filter(|next| next.lost > 0) {
+            if let Some(next) = self.files[number].next.as_ref().filter(|next| next.is_behind_gap) {
                 let (from_ns, to_ns) = self.hole.unwrap_or((raw.time_ns, next.time_ns));
                 self.hole = Some((from_ns.min(raw.time_ns), to_ns.max(next.time_ns)));
             }
@@ -363,7 +356,7 @@ fn read_one(input: &mut impl Read, at: u64) -> Result<Found, TraceError> {
             magic & 0xff
         )));
     }
-    let mut raw = Raw { is_little, head, data: Vec::new(), time_ns: 0, lost: 0 };
+    let mut raw = Raw { is_little, head, data: Vec::new(), time_ns: 0, is_behind_gap: false };
     raw.time_ns = raw.u64(8);
     if raw.time_ns > TIME_NS_MAX {
         return Err(TraceError::Damaged { at, what: "a record has a time that is none" });

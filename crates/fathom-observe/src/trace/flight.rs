@@ -696,6 +696,12 @@ impl Flight {
         self.arrived.waiting.len() - self.arrived.left
     }
 
+    /// Of those that the driver got, how many it has; those do not count whose ends seem to be lost.
+    #[must_use]
+    pub fn with_driver(&self) -> usize {
+        self.issued.waiting.len() - self.issued.left
+    }
+
     /// What is known by now of how many of those that arrived were in flight: from that time on so many more, or fewer. Once each.
     pub fn corrections(&mut self) -> Vec<(u64, i64)> {
         std::mem::take(&mut self.arrived.corrections)

@@ -11,6 +11,7 @@ pub mod file;
 pub mod flight;
 pub(crate) mod layout;
 pub mod live;
+mod numbers;
 pub mod open;
 mod refused;
 pub mod requests;

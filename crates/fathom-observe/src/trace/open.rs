@@ -202,7 +202,7 @@ impl Source {
         match &self.form {
             Form::Own(reader) => (reader.lost(), 0),
             Form::Blktrace(merged) => (merged.lost(), 0),
-            Form::Text(text) => (0, text.skipped()),
+            Form::Text(text) => (text.lost(), text.skipped()),
         }
     }
 
@@ -233,7 +233,7 @@ impl Source {
         match &mut self.form {
             Form::Own(reader) => reader.take_gap(),
             Form::Blktrace(merged) => merged.take_gap(),
-            Form::Text(_) => false,
+            Form::Text(text) => text.take_gap(),
         }
     }
 

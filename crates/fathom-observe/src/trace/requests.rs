@@ -162,7 +162,8 @@ pub fn parts(event: &Event, sectors_max: u32) -> impl Iterator<Item = Event> + u
     })
 }
 
-/// What the requests that are to be issued look like as a load, and how many are left out; in the parts in which they are issued.
+/// What the requests that are to be issued look like as a load, and how many are left out; in the parts in which they are issued. How
+/// many of their kinds were merged and the driver got stands with it, as far as the trace shows that.
 ///
 /// # Errors
 /// [`TraceError`] for a file that is none.
@@ -177,7 +178,7 @@ pub fn reference(
     if source.may_lack_ends() {
         study.had_losses();
     }
-    let mut left_out = 0;
+    let (mut left_out, mut issued, mut merges) = (0, 0, [0; 3]);
     let mut seen = 0u64;
     while let Some(event) = source.next_event()? {
         seen += 1;
@@ -187,6 +188,14 @@ pub fn reference(
         source.tell_losses(&mut study, event.time_ns);
         if requests.is_again(&event) {
             continue;
+        }
+        if event.sectors > 0 && wanted.has(&event) {
+            match event.action {
+                Action::Issue => issued += 1,
+                Action::FrontMerge => merges[0] += 1,
+                Action::BackMerge => merges[1] += 1,
+                _ => {}
+            }
         }
         match wanted.for_study(&event) {
             Some(event) if event.action == Action::Queue => {
@@ -203,7 +212,9 @@ pub fn reference(
     if source.may_lack_ends() {
         study.had_losses();
     }
-    Ok((study.finish(None), left_out))
+    let mut record = study.finish(None);
+    (record.issued, record.merges) = (issued, merges);
+    Ok((record, left_out))
 }
 
 /// How often, in events, it is asked whether to go on.

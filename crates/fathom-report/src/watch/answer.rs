@@ -356,6 +356,7 @@ mod tests {
             seconds: 20.0,
             total: DeviceCounts::default(),
             requests_per_s: 80.0,
+            asked_per_s: 80.0,
             requests_harmonic_per_s: None,
             figures: vec![figure("r/s", 80.0), figure("r_await", 12.34)],
             stood_out: 5,

@@ -92,11 +92,27 @@ fn depth(capture: &CaptureRecord) -> Option<Finding> {
     if !capture.knows_depth() {
         return None;
     }
-    let (half, most, all) =
-        (capture.depth_quantile(0.5), capture.depth_quantile(0.95), capture.depth_quantile(1.0));
+    // What the driver has is what the device works on. What arrives and is merged or waits before it is more.
+    let of = |share| match capture.driver_depth_quantile(share) {
+        Some(depth) => depth,
+        None => capture.depth_quantile(share),
+    };
+    let (half, most, all) = (of(0.5), of(0.95), of(1.0));
+    let arrived = capture.depth_quantile(0.95);
+    let (place, before) = match capture.driver_depth_quantile(0.95) {
+        Some(driver) if arrived >= 2 * driver => (
+            "with the driver",
+            format!(
+                " (of up to {arrived} that had arrived: the rest was merged or waited before it)"
+            ),
+        ),
+        Some(_) => ("with the driver", String::new()),
+        None => ("in flight", String::new()),
+    };
+    let waits_before = capture.driver_depth_ns.is_empty() && most > 64;
     let what = if most <= 1 {
         "nearly always one request in flight: latency decides, not throughput; more disks or a deeper queue do not help, a faster answer (cache, flash, parallel requests in the application) does"
-    } else if most > 64 {
+    } else if waits_before {
         "more than most devices work on at once: they wait in the scheduler, where it decides about fairness"
     } else {
         "a device that reaches its throughput with that many is used fully"
@@ -104,7 +120,7 @@ fn depth(capture: &CaptureRecord) -> Option<Finding> {
     note(
         "advice-depth",
         format!(
-            "while busy {half} in flight at the median, {most} at 95 % of the time, {all} at most: {what}"
+            "while busy {half} {place} at the median, {most} at 95 % of the time{before}, {all} at most: {what}"
         ),
         format!(
             "what a storage does with that many: fathom run randread TARGET depth={}",

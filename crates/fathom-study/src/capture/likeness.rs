@@ -6,12 +6,17 @@ use fathom_base::units::{format_ns, format_size};
 use fathom_model::capture::{CaptureClass, CaptureDistance, CaptureRecord, DistanceOf};
 use fathom_model::finding::{Finding, Severity};
 use fathom_stats::Histogram;
+use fathom_stats::histogram::bucket_bounds;
 use serde::Serialize;
 
 /// Distances below this count as the same: what one second of a load differs by from the next.
 pub const NEAR: f64 = 0.1;
 /// Distances above this count as different.
 pub const FAR: f64 = 0.25;
+
+/// What comes within this time of the one before it comes together with it: in one call, or in a few of one thread. How long after each
+/// other the kernel sees them is the speed of its processor.
+const TOGETHER_NS: u64 = 10_000;
 
 /// What is changed on purpose, and so is no unlikeness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +36,11 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
     let unless = |is_changed: bool| if is_changed { DistanceOf::Changed } else { Load };
     let mut all = Vec::new();
     let mut add = |figure: &str, a: &Histogram, b: &Histogram, of| {
-        if let Some(distance) = distance(a, b) {
+        let distance = match figure {
+            GAPS => distance(&apart(a), &apart(b)),
+            _ => distance(a, b),
+        };
+        if let Some(distance) = distance {
             let (median_a, median_b) = (a.quantile(0.5), b.quantile(0.5));
             let figure = figure.to_owned();
             all.push(CaptureDistance { figure, distance, median_a, median_b, of });
@@ -176,6 +185,15 @@ fn depths(record: &CaptureRecord) -> Histogram {
         depths.record_n(depth, ns / 1000);
     }
     depths
+}
+
+/// Times between arrivals, in which all that came together counts as the same.
+fn apart(gaps: &Histogram) -> Histogram {
+    let mut apart = Histogram::new();
+    for (bucket, count) in gaps.occupied() {
+        apart.record_n(bucket_bounds(bucket).0.max(TOGETHER_NS), count);
+    }
+    apart
 }
 
 /// The largest difference of the shares below a value; none when one of them has no values.

@@ -9,8 +9,8 @@ pub mod twin;
 pub use advice::advice;
 use fathom_base::order::Order;
 
-use crate::rules;
 use crate::verdict::Study;
+use crate::{delivered, others, rules};
 use fathom_base::units::{format_count, format_length, format_ns};
 use fathom_model::capture::CaptureRecord;
 use fathom_model::finding::{Finding, Severity, Verdict};
@@ -32,9 +32,9 @@ pub fn judge_replay(records: &[Record]) -> Study {
         let few = too_few(capture, "replay a longer trace, or one of a busier time");
         let mut found = rules::of_machine(record);
         found.extend(rules::of_targets(record));
-        if capture.class("write").is_some() {
-            found.extend(rules::direct_not_honoured(record));
-        }
+        found.extend(rules::direct_is_buffered(record));
+        found.extend(delivered::reads_not_from_device(record));
+        found.extend(others::other_io(record));
         found.extend(few.into_iter().chain(errors(capture)));
         found
     })
@@ -95,6 +95,20 @@ fn errors(capture: &CaptureRecord) -> Option<Finding> {
     })
 }
 
+/// What helps against lost events, by where the trace comes from.
+fn against_losses(lost: Finding, source: &str) -> Finding {
+    let of_blktrace = "the numbers of its records have gaps: give blktrace more buffers (-n), larger ones (-b), or a faster disk";
+    match source {
+        "blktrace" => lost.advise(of_blktrace),
+        "blkparse" => lost
+            .advise(of_blktrace)
+            .advise("or lines were left out of the text (blkparse -a, grep): give it whole"),
+        _ => lost
+            .advise("write the trace to a faster or another disk (-o), and leave the reader a processor: the kernel's rings were full")
+            .advise("where they were rings of perf events (capture-perf-rings), kernels write some events down nowhere: Linux 6.18.44 those of interrupts of an idle processor"),
+    }
+}
+
 /// What is wrong with a trace as such, whatever is done with it.
 #[must_use]
 pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
@@ -132,15 +146,7 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
             100.0 * share
         );
         let lost = Finding::new("capture-lost-events", severity, text);
-        found.push(if capture.source == "blktrace" {
-            lost.advise("the numbers of its records have gaps: give blktrace more buffers (-n), larger ones (-b), or a faster disk")
-        } else {
-            lost.advise(
-            "write the trace to a faster or another disk (-o), and leave the reader a processor: the kernel's rings were full",
-        ).advise(
-            "where they were rings of perf events (capture-perf-rings), kernels write some events down nowhere: Linux 6.18.44 those of interrupts of an idle processor",
-        )
-        });
+        found.push(against_losses(lost, &capture.source));
     }
     if faults.late > 0 {
         let back = format_ns(faults.back_ns_max);

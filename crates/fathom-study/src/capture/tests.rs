@@ -94,6 +94,17 @@ fn the_twin_of_a_random_load_has_its_mix_depth_and_hot_spot() {
     assert_eq!((lost.rate.map(|rate| rate.round() as u64), lost.depth), (Some(1000), 128));
     let told = |of: &CaptureRecord| advice(of).iter().any(|note| note.id == "advice-depth");
     assert!(told(&capture) && !told(&with_loss));
+    // What is merged, or waits before the driver, the device does not work on.
+    let merging = CaptureRecord { driver_depth_ns: vec![10, 80, 10], ..capture.clone() };
+    let text = |of: &CaptureRecord| {
+        let all = advice(of).into_iter().find(|note| note.id == "advice-depth");
+        let note = all.expect("an advice");
+        format!("{} {}", note.summary, note.advice.join(" "))
+    };
+    assert!(text(&capture).contains("in flight at the median"), "{}", text(&capture));
+    let told = text(&merging);
+    assert!(told.contains("1 with the driver at the median, 2 at 95 %"), "{told}");
+    assert!(told.contains("merged or waited before it") && told.ends_with("depth=2"), "{told}");
     // In flight now and then: requests come by themselves.
     capture.depth_ns = vec![1000, 100, 50, 20, 5];
     let jobs = twin(&capture);
@@ -331,6 +342,17 @@ fn distances_are_those_of_kolmogorov_and_smirnov() {
     assert!(apart.severity == Severity::Doubtful && apart.summary.contains("size of reads"));
     assert!(distances(&a, &b, none).iter().any(|d| d.distance > FAR));
     assert_eq!(finding("likeness", &[], none).severity, Severity::Doubtful);
+    // A microsecond apart or none is together; a millisecond is not.
+    let gaps = |ns: u64| {
+        let mut record = a.clone();
+        record.arrivals.gap_ns = of(&[ns; 9]);
+        record
+    };
+    let apart = |first: u64, second: u64| {
+        let all = distances(&gaps(first), &gaps(second), none);
+        all.iter().find(|d| d.figure == "time between arrivals").expect("gaps").distance
+    };
+    assert_eq!((apart(1000, 0), apart(9_000, 1_000_000)), (0.0, 1.0));
 }
 
 /// What a filesystem writes back: half of it 4 KiB, the rest in any multiple of it up to 1 MiB.

@@ -20,6 +20,7 @@ pub(super) fn findings(seen: &Seen<'_>, gone: &[&str]) -> Vec<Finding> {
     let application = seen.application;
     let mut found = Vec::new();
     found.extend(ended(application));
+    found.extend(outlived(application));
     found.extend(went(gone));
     for missing in &application.missing {
         let text = format!("a figure is missing: {missing}");
@@ -36,6 +37,21 @@ pub(super) fn findings(seen: &Seen<'_>, gone: &[&str]) -> Vec<Finding> {
         found.extend(gaps(application));
     }
     found
+}
+
+/// What it had started and did not wait for.
+fn outlived(application: &ApplicationRecord) -> Option<Finding> {
+    let (count, they) = match application.outlived {
+        0 => return None,
+        1 => ("a process that the command had started".to_owned(), "it was"),
+        count => (format!("{count} processes that the command had started"), "they were"),
+    };
+    let text = format!(
+        "{count} still ran when it ended, and {they} ended with it: what was left to do is not in the figures"
+    );
+    Some(Finding::new("processes-left", Severity::Note, text).advise(
+        "What belongs to the work, the command waits for (wait, in a shell); what serves it, such as a database, it stops itself.",
+    ))
 }
 
 /// A device that was not there to the end.
@@ -135,7 +151,12 @@ fn gap(
         names.join(" + "),
         format_size(device)
     );
+    let total = &application.total;
+    let charged = if word == "written" { total.written_bytes } else { total.read_bytes };
     let advice = match (device > own, word) {
+        (true, _) if *by == By::Itself && charged >= own + difference / 2 => {
+            "The kernel charges the application with most of the rest: its own counters leave that out.".to_owned()
+        }
         (true, "written") => {
             "The rest is journals, metadata, what was dirty before, or other processes.".to_owned()
         }
@@ -192,6 +213,16 @@ mod tests {
             let found = found(&silent);
             assert_eq!(found[0].advice[0].contains("{} stands"), has_mark, "{missing}");
         }
+    }
+
+    #[test]
+    fn what_outlives_it_is_told() {
+        let with = |outlived| ApplicationRecord { outlived, ..application(9800, 10_100, 0.0) };
+        check(&with(0), &["latency-bound"]);
+        check(&with(2), &["processes-left", "latency-bound"]);
+        let text = |outlived| found(&with(outlived))[0].summary.clone();
+        assert!(text(1).starts_with("a process that the command had started still ran"));
+        assert!(text(3).contains("3 processes") && text(3).contains("they were ended with it"));
     }
 
     #[test]
@@ -288,8 +319,15 @@ mod tests {
             with
         };
         check(&with(100e6), &["latency-bound"]);
-        let half = with(50e6);
+        let mut half = with(50e6);
         check(&half, &["latency-bound", "io-gap"]);
+        let why = |half: &ApplicationRecord| found(half)[1].advice[0].clone();
+        // The device has written 102.4 MB; who is charged with 100 MB of it has written the rest, too.
+        assert!(why(&half).contains("its own counters leave that out"), "{}", why(&half));
+        half.total.written_bytes = 60_000_000;
+        let journals = found(&half).into_iter().find(|f| f.summary.contains("the counters in it"));
+        assert!(journals.is_some_and(|f| f.advice[0].contains("journals, metadata")));
+        half.total.written_bytes = 100_000_000;
         let text = &found(&half)[1].summary;
         assert!(text.starts_with("by the counters in it the application has written"), "{text}");
         let mut unknown = with(50e6);

@@ -13,7 +13,6 @@ use fathom_study::table::{
     Answers, Comparison, Copied, InFlight, LikeOneDisk, Question, Questions, Table, TableError,
     parse_column,
 };
-use fathom_sys::signals::StopFlag;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -23,10 +22,10 @@ use std::path::Path;
 const BYTES_MAX: u64 = 16 << 20;
 
 /// Takes runs over, or analyses a table.
-pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Import) -> CommandResult {
+pub fn run(common: &Common, output: Output, args: &Import) -> CommandResult {
     match &args.from {
         Some(ImportFrom::Csv(args)) => table(output, args),
-        None => runs::run(common, output, stop, &args.files),
+        None => runs::run(common, output, &args.files),
     }
 }
 

@@ -44,7 +44,7 @@ mod workloads;
 use crate::args::{Args, Command, MeasureAny};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::screen::Screen;
+use crate::screen::{Screen, Stops};
 use crate::session::fail;
 use fathom_base::shell;
 use fathom_lab::target::SEVERAL_TARGETS;
@@ -62,8 +62,11 @@ use std::path::Path;
 pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
     let output = Output { json: args.common.json, quiet: args.common.quiet, screen };
     let common = &args.common;
-    if matches!(args.command, Command::Capture(_) | Command::Watch(_)) {
-        screen.issue_nothing();
+    let stops = stops(&args.command);
+    screen.stop_so(stops);
+    // Whoever asked before that was known is not heard a second time.
+    if stops == Stops::AtOnce && stop.is_set() {
+        return Exit::Interrupted;
     }
     let done = match &args.command {
         command if lacks_program(command, std::env::args_os()) => {
@@ -95,7 +98,7 @@ pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
         Command::Watch(watch) => watch::run(common, output, stop, watch),
         Command::Workloads(workloads) => workloads::run(output, workloads),
         Command::Export(export) => export::run(common, output, stop, export),
-        Command::Import(import) => import::run(common, output, stop, import),
+        Command::Import(import) => import::run(common, output, import),
         Command::Doctor => doctor::run(common, output),
         Command::Completions(shell) => completions::run(output, shell),
         Command::Man => man::run(output),
@@ -107,6 +110,41 @@ pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
             // A closed terminal takes the output along; that it ended the run is what counts.
             if stop.is_set() { exit.max(Exit::Interrupted) } else { exit }
         }
+    }
+}
+
+/// What a command waits for that is asked to end.
+fn stops(command: &Command) -> Stops {
+    match command {
+        Command::Quick(_)
+        | Command::Run(_)
+        | Command::Saturate(_)
+        | Command::Size(_)
+        | Command::Lab(_)
+        | Command::Raid(_)
+        | Command::Layers(_)
+        | Command::Attach(_)
+        | Command::Replay(_)
+        | Command::Verify(_) => Stops::WithRequests,
+        Command::Capture(_)
+        | Command::Watch(_)
+        | Command::Restore(_)
+        | Command::Tree(_)
+        | Command::Clean(_)
+        | Command::Export(_) => Stops::InOrder,
+        Command::Check(_)
+        | Command::List(_)
+        | Command::Show(_)
+        | Command::Compare(_)
+        | Command::History(_)
+        | Command::Report(_)
+        | Command::Rm(_)
+        | Command::Import(_)
+        | Command::Knobs(_)
+        | Command::Workloads(_)
+        | Command::Doctor
+        | Command::Completions(_)
+        | Command::Man => Stops::AtOnce,
     }
 }
 

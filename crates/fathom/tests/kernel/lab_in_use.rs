@@ -52,7 +52,7 @@ fn windows(mut command: Command, dir: &Path, count: usize) -> Vec<Value> {
         done.records().into_iter().filter(|record| record["cell"]["void"].is_null()).collect();
     assert!(records.len() >= count - 1, "{}", ending(&done));
     for record in &records {
-        let watched = &record["cell"]["application"]["requests_per_s"];
+        let watched = &record["cell"]["application"]["asked_per_s"];
         assert!(watched.as_f64() > Some(10.0), "{}\n{}", record["cell"], ending(&done));
         let window_s = record["window_ns"].as_f64().unwrap() / 1e9;
         assert!((0.9..60.0).contains(&window_s), "{window_s} s: {}", record["cell"]);

@@ -1,7 +1,8 @@
 //! Replays of traces that are written by hand, exact to the byte: what is written where, when, and what is said of a bad trace.
 
-use crate::cli::{MIB, Running, Sandbox, p, run};
+use crate::cli::{Done, MIB, Running, Sandbox, p, run};
 use crate::failures;
+use crate::filesystems::mounted;
 use fathom_observe::trace::event::{Action, Class, Event, Names};
 use fathom_observe::trace::file::{Head, Writer};
 use fathom_stats::Histogram;
@@ -34,6 +35,8 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("replay_that_loses_its_trace_is_void", &tmpfs, loses_its_trace),
         kernel_test("replay_is_on_time", &tmpfs, on_time),
         kernel_test("replay_on_a_slow_target_shows_it", &needs, slow_target),
+        kernel_test("replay_from_the_page_cache_is_doubtful", &ext4, from_the_page_cache),
+        kernel_test("replay_hands_over_together_what_was_merged", &needs, merged),
         kernel_test("replayed_commits_stay_commits", &needs, commits),
         kernel_test("replay_cuts_no_request_for_its_rare_size", &needs, rare_sizes),
         kernel_test("replay_without_io_uring", &without, without_ring),
@@ -328,6 +331,94 @@ fn slow_target() {
         total > window_ns / 3 && service < window_ns / 20
     };
     assert!((0..5).any(|_| is_seen()));
+}
+
+/// A loop device without direct I/O, whose file was written a moment ago: of 40 MiB the disk below has seen nothing, and what is written
+/// stays in memory. With direct I/O all of it is the disk's.
+fn from_the_page_cache() {
+    let sandbox = Sandbox::new();
+    let below = mounted(FsKind::Ext4, &[], "");
+    let image = below.mount().backing().unwrap();
+    pattern_write(&image, 32 * MIB, 5).unwrap();
+    let trace = |letters: &str| {
+        let requests: Vec<Request<'_>> =
+            (0..10_000).map(|n| (n * 10, letters, n * 37 % 8000 * 8, 8)).collect();
+        trace(&sandbox, letters, &requests)
+    };
+    let (reads, writes) = (trace("R"), trace("W"));
+    for direct_io in [false, true] {
+        let options = LoopOptions { direct_io, ..LoopOptions::default() };
+        let device = LoopDevice::over(&image, &options).unwrap();
+        let replay = |trace: &Path, more: &str| {
+            sandbox.json(&["replay", p(trace), p(device.path()), "--speed=max", more], &[0, 1])
+        };
+        let told = |done: &Done, id: &str| done.findings().contains(&id.to_owned());
+        let (read, written) = (replay(&reads, "--reads-only"), replay(&writes, &consent(&device)));
+        assert_eq!(told(&read, "reads-not-from-device"), !direct_io, "{read:?}");
+        assert_eq!(told(&written, "direct-is-buffered"), !direct_io, "{written:?}");
+        for done in [&read, &written] {
+            assert!(direct_io || done.code == 1, "{done:?}");
+            assert!(!told(done, "other-io"), "{done:?}");
+            let record = done.records().remove(0);
+            assert!(!record["devices"].as_array().unwrap().is_empty(), "{record}");
+        }
+    }
+}
+
+/// Bursts of 64 writes one behind the other, which became one request each: the device gets few here too. Of the same writes without
+/// a word of a merge each is handed over by itself, and the device gets them so.
+fn merged() {
+    const BURSTS: u64 = 40;
+    let sandbox = Sandbox::new();
+    let burst = |number: u64, is_merged: bool| {
+        let (from_us, first) = (number * 5000, number * 512);
+        let mut out = String::new();
+        let mut line = |us: u64, action: &str, sector: u64, sectors: u64, who: &str| {
+            let (s, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
+            let text = format!("{sector} + {sectors} [{who}]");
+            writeln!(out, "8,0 0 0 {s}.{ns:09} 9 {action} W {text}").unwrap();
+        };
+        for n in 0..64 {
+            line(from_us + n, "Q", first + 8 * n, 8, "x");
+            if is_merged && n > 0 {
+                line(from_us + n, "M", first + 8 * n, 8, "x");
+            }
+        }
+        let pieces = if is_merged { 1 } else { 64 };
+        let sectors = 512 / pieces;
+        for (us, action, who) in [(100, "D", "x"), (900, "C", "0")] {
+            for piece in 0..pieces {
+                line(from_us + us, action, first + piece * sectors, sectors, who);
+            }
+        }
+        out
+    };
+    let replayed = |is_merged: bool| {
+        let device = patterned(&sandbox, 32 * MIB);
+        // What is merged is merged by whoever hands it over, and not by a scheduler that waits for more.
+        fs::write(format!("/sys/block/{}/queue/scheduler", device.name()), "none").unwrap();
+        let path = sandbox.dir().join(format!("{is_merged}.txt"));
+        let text: String = (0..BURSTS).map(|number| burst(number, is_merged)).collect();
+        fs::write(&path, text).unwrap();
+        let counts = || -> [u64; 2] {
+            let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.name())).unwrap();
+            let of = |at: usize| stat.split_whitespace().nth(at).unwrap().parse().unwrap();
+            [of(4), of(5)]
+        };
+        let before = counts();
+        let words = ["replay", p(&path), p(device.path()), &consent(&device)];
+        let done = sandbox.json(&words, &[0, 1]);
+        let after = counts();
+        let record = done.records().remove(0);
+        assert_eq!(record["capture"]["classes"][0]["count"], BURSTS * 64, "{record}");
+        let told = done.findings().contains(&"replay-merges".to_owned());
+        (after[0] - before[0], after[1] - before[1], told)
+    };
+    let (writes, merges, told) = replayed(true);
+    assert!(writes < BURSTS * 8 && merges > BURSTS * 48, "{writes} writes, {merges} merged");
+    let (apart, _, _) = replayed(false);
+    assert!(apart > BURSTS * 32, "{apart} writes of what was not merged");
+    assert!(!told || writes > 2 * BURSTS, "{writes} writes of {BURSTS} are the same load");
 }
 
 /// Flushes that a device has done.

@@ -34,6 +34,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("a_run_that_is_being_made_is_not_removed", &needs, removed_while_running),
         kernel_test("closed_terminal", &python, closed_terminal),
         kernel_test("nohup_survives", &[FathomBinary, Tool("nohup"), Tool("kill")], nohup),
+        kernel_test(
+            "what_only_reads_ends_at_once",
+            &[&needs[..], &[Tool("mkfifo")]].concat(),
+            only_reads,
+        ),
         kernel_test("killed_during_layout", &needs, || killed(&LONG_LAYOUT, "note")),
         kernel_test("killed_during_measuring", &needs, || killed(&LONG_RUN, "progress")),
         kernel_test("killed_with_a_new_file", &needs, killed_with_file),
@@ -219,6 +224,30 @@ fn while_frozen() {
         running.wait_for_words("ended at once");
         drop(frozen);
         ended_at_once(&sandbox, running, fs.dir());
+    }
+}
+
+/// What has changed nothing waits for nothing, such as a pipe that nobody writes to: one signal is enough, and nothing is said of requests.
+fn only_reads() {
+    for (signal, words) in [("INT", ["import", "csv"].as_slice()), ("TERM", &["import"])] {
+        let sandbox = Sandbox::new();
+        let pipe = sandbox.scratch.join("pipe");
+        fathom_testkit::command::run_tool("mkfifo", [&pipe]).unwrap();
+        let mut command = sandbox.command(&[words, &[p(&pipe)]].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut running = Running::of(child);
+        let threads = format!("/proc/{}/task", running.pid());
+        wait_until("signals are waited for", || {
+            names(Path::new(&threads)).iter().any(|thread| {
+                let name = std::fs::read_to_string(format!("{threads}/{thread}/comm"));
+                name.is_ok_and(|name| name.trim() == "signals")
+            })
+        });
+        thread::sleep(Duration::from_millis(200));
+        assert!(!running.is_over(), "{words:?}: it does not wait for the pipe: nothing is tested");
+        running.signal(signal);
+        let done = running.finish();
+        assert_eq!((done.code, done.stderr.as_str(), done.stdout.as_str()), (130, "", ""));
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 pub fn trials() -> Vec<Trial> {
@@ -26,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
             counts_itself,
         ),
         kernel_test("watch_of_what_is_not_counted", &[binary, loops], uncounted),
+        kernel_test("watch_tells_what_outlives_its_command", &[binary, loops], outlives),
         kernel_test("watch_hands_its_input_on", &[binary, loops], input),
         kernel_test("watch_of_a_device_that_goes", &[binary, loops], goes),
         kernel_test(
@@ -223,6 +225,27 @@ fn uncounted() {
     assert_eq!(doubts[0]["finding"]["id"], "counters-off");
     let told = sandbox.run(&["compare", &off, &on, "--fail-on=void"]);
     assert!(told.code == 0 && told.stdout.contains("was told not to count"), "{told:?}");
+}
+
+/// What a command leaves running is asked to end, has time to, and is told.
+fn outlives() {
+    let sandbox = Sandbox::new();
+    let memory = in_memory(16 * MIB, Content::Pattern(1));
+    let name = memory.device.name();
+    let (up, asked) = (sandbox.scratch.join("up"), sandbox.scratch.join("asked"));
+    let (up, asked) = (p(&up), p(&asked));
+    let script = format!(
+        "(trap 'sleep 0.3; touch {asked}; exit 0' TERM; touch {up}; sleep 60 & wait) &
+         until [ -e {up} ]; do sleep 0.01; done; exit 0"
+    );
+    let done = sandbox.json(&["watch", &name, "--", "sh", "-c", &script], &[0]);
+    let finding = done.finding("processes-left");
+    assert_eq!(finding["severity"], "note", "{finding}");
+    assert!(finding["summary"].as_str().unwrap().starts_with("2 processes"), "{finding}");
+    assert!(Path::new(asked).exists(), "it was killed before it could end: {done:?}");
+    let waits = "sleep 0.1 & wait";
+    let done = sandbox.json(&["watch", &name, "--", "sh", "-c", waits], &[0]);
+    done.has_not("processes-left");
 }
 
 /// What is piped into it is the command's, as where it is run alone.

@@ -75,6 +75,7 @@ mod tests {
             seconds: 1.0,
             total: DeviceCounts::default(),
             requests_per_s: 0.0,
+            asked_per_s: 0.0,
             requests_harmonic_per_s: None,
             figures: Vec::new(),
             stood_out: 0,

@@ -1,10 +1,12 @@
 //! What a trace says about a workload: events in, one record out, in constant memory.
 
 mod classes;
+mod driver;
 mod places;
 mod times;
 
 use self::classes::Classes;
+use self::driver::Driver;
 use self::places::Places;
 use self::times::Times;
 use super::event::{Action, Class, Event, Flags, Names};
@@ -24,6 +26,7 @@ pub struct Study {
     classes: Classes,
     places: Places,
     times: Times,
+    driver: Driver,
     processes: HashMap<u32, CaptureProcess>,
     record: CaptureRecord,
     first_ns: Option<u64>,
@@ -56,6 +59,7 @@ impl Study {
             classes: Classes::default(),
             places: Places::new(),
             times: Times::default(),
+            driver: Driver::default(),
             processes: HashMap::new(),
             record: CaptureRecord { size_bytes, ..CaptureRecord::default() },
             first_ns: None,
@@ -74,6 +78,7 @@ impl Study {
         self.first_ns = Some(time_ns);
         self.last_ns = self.last_ns.max(time_ns);
         self.times.begin(time_ns);
+        self.driver.begin(time_ns);
         if let Some(second) = &mut self.of_driver {
             second.begin(time_ns);
         }
@@ -118,6 +123,7 @@ impl Study {
             self.times.correct(from_ns, by);
         }
         self.times.depth(time_ns, self.flight.in_flight());
+        self.driver.depth(time_ns, self.flight.with_driver());
     }
 
     /// Ends of requests may be missing from now on: see [`Flight::had_losses`].
@@ -284,6 +290,9 @@ impl Study {
         record.classes = self.classes.finish();
         record.places = self.places.finish();
         self.times.finish(end_ns, &mut record);
+        if self.has_issues {
+            record.driver_depth_ns = self.driver.finish(end_ns);
+        }
         record.processes = self.processes.into_values().collect();
         record
             .processes

@@ -31,6 +31,27 @@ fn serial(requests: &[(Class, u64, u32)]) -> Vec<Event> {
     requests.iter().enumerate().flat_map(steps).collect()
 }
 
+/// Eight arrive together and become one, which takes most of the time: that one is what the device works on.
+#[test]
+fn what_is_merged_is_one_with_the_driver() {
+    let burst = |number: u64| {
+        let (start_ns, first) = (number * 1_000_000, number * 1000);
+        let arrivals = (0..8).flat_map(move |n| {
+            let of = |action| at(action, start_ns + n * 100, Class::Write, first + 8 * n, 8);
+            [Some(of(Action::Queue)), (n > 0).then(|| of(Action::BackMerge))]
+        });
+        let whole = [(Action::Issue, 20_000), (Action::Complete, 520_000)]
+            .map(|(action, after_ns)| at(action, start_ns + after_ns, Class::Write, first, 64));
+        arrivals.flatten().chain(whole)
+    };
+    let record = study(&(0..50).flat_map(burst).collect::<Vec<_>>(), 1 << 30);
+    assert_eq!((record.merges, record.issued, record.faults.abandoned), ([0, 350, 0], 50, 0));
+    assert_eq!((record.depth_quantile(0.5), record.depth_quantile(1.0)), (8, 8));
+    let driver = [0.5, 0.95, 1.0].map(|share| record.driver_depth_quantile(share));
+    assert_eq!(driver, [Some(1); 3]);
+    assert_eq!(record.driver_depth_ns[1], 50 * 500_000);
+}
+
 #[test]
 fn sizes_latencies_and_depth_of_a_known_trace() {
     let requests = [
@@ -58,6 +79,8 @@ fn sizes_latencies_and_depth_of_a_known_trace() {
     // 100 us of every millisecond, the last millisecond without its rest.
     assert_eq!(record.window_ns, 4_100_000);
     assert_eq!(record.depth_ns, [3_600_000, 500_000]);
+    // Of the 100 us the driver had it for 90.
+    assert_eq!(record.driver_depth_ns, [3_650_000, 450_000]);
     assert_eq!((record.issued, record.errors, record.processes.len()), (5, 0, 1));
     assert_eq!(record.processes[0].name, "worker");
     assert_eq!(record.series.iter().map(|i| i.reads + i.writes).sum::<u64>(), 5);

@@ -1,5 +1,6 @@
 //! How requests came and how many were in flight: gaps, bursts, depth, the course, and the picture of time and place.
 
+use super::driver::DEPTH_MAX;
 use super::places::cover;
 use crate::trace::event::{Class, Event, SECTOR_BYTES};
 use crate::trace::flight::Done;
@@ -11,8 +12,6 @@ use std::collections::{HashMap, VecDeque};
 /// The course has at most so many intervals; then two become one.
 const INTERVALS_MAX: usize = 512;
 const INTERVAL_NS: u64 = 100_000_000;
-/// Depths that are told apart.
-const DEPTH_MAX: usize = 4096;
 /// The picture has at most so many rows over what is used of the device.
 const ROWS: u64 = 128;
 /// And so many cells, while they are counted; then two rows become one.

@@ -8,7 +8,6 @@ use crate::session;
 use fathom_store::transfer::{ImportError, Imported, RunCopy, jsonl};
 use fathom_store::{Filter, Store};
 use fathom_sys::clock;
-use fathom_sys::signals::StopFlag;
 use flate2::bufread::MultiGzDecoder;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -77,8 +76,8 @@ impl Done {
     }
 }
 
-/// Takes the runs of all files over.
-pub fn run(common: &Common, output: Output, stop: &StopFlag, files: &[PathBuf]) -> CommandResult {
+/// Takes the runs of all files over, each whole or not at all, whenever it is ended.
+pub fn run(common: &Common, output: Output, files: &[PathBuf]) -> CommandResult {
     if files.is_empty() {
         let text = "which file? fathom import FILE.jsonl, or the store of another machine";
         return Err(CommandError::usage(output, &text));
@@ -89,16 +88,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, files: &[PathBuf]) 
     let mut store = store?;
     let mut done = Done { output, runs: Vec::new(), imported: 0, present: 0, refused: Vec::new() };
     for file in files {
-        match one(&mut store, stop, file, &mut done) {
+        match one(&mut store, file, &mut done) {
             Ok(()) => {}
             // What came before it is stored, and says so.
-            Err(Failure::Import(ImportError::Store(error))) => {
-                return Err(CommandError::store(output, &error));
-            }
-            Err(Failure::Import(error)) => {
-                done.refused.push(format!("{}: {error}", file.display()));
-            }
-            Err(Failure::Stopped) => return Err(Exit::Interrupted.into()),
+            Err(ImportError::Store(error)) => return Err(CommandError::store(output, &error)),
+            Err(error) => done.refused.push(format!("{}: {error}", file.display())),
         }
     }
     finish(&done)
@@ -125,36 +119,25 @@ fn finish(done: &Done) -> CommandResult {
     Ok(exit)
 }
 
-enum Failure {
-    Import(ImportError),
-    Stopped,
-}
-
-impl From<ImportError> for Failure {
-    fn from(error: ImportError) -> Self {
-        Self::Import(error)
-    }
-}
-
 fn source(text: impl Into<String>) -> ImportError {
     ImportError::Source(text.into())
 }
 
-fn one(store: &mut Store, stop: &StopFlag, file: &Path, done: &mut Done) -> Result<(), Failure> {
+fn one(store: &mut Store, file: &Path, done: &mut Done) -> Result<(), ImportError> {
     if file == Path::new("-") {
         return lines(store, BufReader::new(io::stdin().lock()), "standard input", done);
     }
     // The end of a name says little; of a pipe only its reader knows how it begins.
     let meta = fs::metadata(file).map_err(|e| source(e.to_string()))?;
     if meta.is_dir() {
-        return Err(source("is a directory; name the file of a store or of an export").into());
+        return Err(source("is a directory; name the file of a store or of an export"));
     }
     let opened = File::open(file).map_err(|e| source(e.to_string()))?;
     let mut reader = BufReader::new(opened);
     let begin = reader.fill_buf().map_err(|e| source(e.to_string()))?;
     if begin.starts_with(SQLITE) {
         drop(reader);
-        return merge(store, stop, file, &meta, done);
+        return merge(store, file, &meta, done);
     }
     let name = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     lines(store, reader, &name.display().to_string(), done)
@@ -165,7 +148,7 @@ fn lines(
     mut reader: impl BufRead,
     name: &str,
     done: &mut Done,
-) -> Result<(), Failure> {
+) -> Result<(), ImportError> {
     let begin = reader.fill_buf().map_err(|e| source(e.to_string()))?;
     let (is_packed, is_text) = (begin.starts_with(PACKED), begin.starts_with(b"{"));
     let now_ns = clock::unix_ns();
@@ -177,7 +160,7 @@ fn lines(
         jsonl::read(store, reader, name, now_ns, &mut tell)?;
     } else {
         let text = "is neither an export of fathom (jsonl) nor a store; a table of foreign results: fathom import csv FILE";
-        return Err(source(text).into());
+        return Err(source(text));
     }
     Ok(())
 }
@@ -185,15 +168,14 @@ fn lines(
 /// Takes over every run of another store, which is only read.
 fn merge(
     store: &mut Store,
-    stop: &StopFlag,
     file: &Path,
     meta: &fs::Metadata,
     done: &mut Done,
-) -> Result<(), Failure> {
+) -> Result<(), ImportError> {
     let is_same = fs::metadata(store.path())
         .is_ok_and(|own| (own.dev(), own.ino()) == (meta.dev(), meta.ino()));
     if is_same {
-        return Err(source("is the store that the runs would go to (--db names that one)").into());
+        return Err(source("is the store that the runs would go to (--db names that one)"));
     }
     // An error of the other store is none of this one.
     let theirs = |e: fathom_store::StoreError| source(e.to_string());
@@ -204,14 +186,11 @@ fn merge(
             "was written by a newer fathom (format {format}, this one knows {known}): its runs may hold what would be lost here; \
              import it with that fathom"
         );
-        return Err(source(text).into());
+        return Err(source(text));
     }
     let name = other.path().display().to_string();
     let all = other.list(&Filter::default()).map_err(theirs)?;
     for run in all.iter().rev() {
-        if stop.is_set() {
-            return Err(Failure::Stopped);
-        }
         let copy = match other.copy_run(&run.id) {
             Ok(copy) => copy,
             Err(error) => {
@@ -230,7 +209,7 @@ fn merge(
             Err(ImportError::Source(reason)) => {
                 done.refused.push(format!("{name}: run {}: {reason}", run.id));
             }
-            Err(error @ ImportError::Store(_)) => return Err(error.into()),
+            Err(error @ ImportError::Store(_)) => return Err(error),
             imported => done.told(&name, &copy, imported),
         }
     }

@@ -11,12 +11,13 @@ use fathom_check::measuring;
 use fathom_lab::error::ErrorClass;
 use fathom_lab::run::give_back_one;
 use fathom_lab::target::{PreparedTarget, TargetWish, prepare, say_what_is_idle};
-use fathom_lab::{Lab, LabError, captured};
+use fathom_lab::{Lab, LabError, around, captured};
 use fathom_load::replay::{ReplayCost, ReplayError, ReplayQueues, ReplayRules, replay};
 use fathom_load::target::LoadTarget;
+use fathom_model::capture::REPLAY;
 use fathom_model::event::Event;
 use fathom_model::finding::Finding;
-use fathom_model::record::{Ending, Record};
+use fathom_model::record::{DeviceDelta, Ending, Record};
 use fathom_model::stack::Stack;
 use fathom_model::workload::Job;
 use fathom_observe::trace::requests::{Map, Mapping};
@@ -28,8 +29,6 @@ use std::sync::atomic::Ordering;
 
 /// Places of both queues.
 const QUEUE: usize = 1 << 15;
-/// Clocks are read one after the other: what a suspend cannot be shorter than is no suspend.
-const SUSPEND_NS_MIN: u64 = 10_000_000;
 
 /// Prepares the target, replays, gives the target back. `begins` is called once nothing more is refused.
 pub fn play(lab: &mut Lab<'_>, order: &Order<'_>, begins: &dyn Fn()) -> Result<Record, LabError> {
@@ -98,14 +97,28 @@ fn filled(
         layers: Vec::new(),
         findings: known.clone(),
     });
-    let (started_unix_ns, asleep_ns) = (clock::unix_ns(), clock::suspended_ns());
-    let done = threads(lab, order, (&load, &label), map, rules)
-        .map_err(|error| of_player(target.path(), &error))?;
-    let suspended_ns = clock::suspended_ns().saturating_sub(asleep_ns);
+    let started_unix_ns = clock::unix_ns();
+    let devices = before.block_devices().into_iter().map(|node| node.name.clone());
+    let (root, devices) = (lab.root.clone(), devices.collect::<Vec<String>>());
+    let (done, deltas) =
+        around(&root, &devices, || threads(lab, order, (&load, &label), map, rules));
+    let done = done.map_err(|error| of_player(target.path(), &error))?;
     known.extend(changes(lab, target, &before, &known));
     let mut record = record(lab, order, (&label, started_unix_ns), (map, done));
-    record.suspended_ns = Some(suspended_ns).filter(|ns| *ns >= SUSPEND_NS_MIN).unwrap_or(0);
+    record.process_cpu = deltas.process_cpu;
+    record.system_cpu = deltas.system_cpu;
+    record.system_events = deltas.system_events;
+    record.devices = deltas.devices;
+    record.page_cache = deltas.page_cache;
+    record.suspended_ns = deltas.suspended_ns;
+    record.heat = deltas.heat;
     known.extend(found::cached(lab, order, map));
+    if record.ending == Ending::Complete {
+        let tops: Vec<&str> = before.top_block_devices().iter().map(|n| n.name.as_str()).collect();
+        let is_top = |device: &&DeviceDelta| tops.contains(&device.name.as_str());
+        let devices: Vec<&DeviceDelta> = record.devices.iter().filter(is_top).collect();
+        known.extend(found::merged_otherwise(order, &devices));
+    }
     known.append(&mut record.findings);
     record.findings = known;
     record.targets = vec![target.record(lab, before, direct)];
@@ -157,7 +170,7 @@ fn record(
     }
     let failure = counted.first_failure.map(|(request, errno)| found::failure(request, errno));
     let mut capture = counted.replayed.finish();
-    capture.source = "replay".to_owned();
+    capture.source = REPLAY.to_owned();
     capture.file = Some(order.args.trace.display().to_string());
     capture.reader_cpu_ns = Some(cost.cpu_ns);
     // Of a part there is no likeness.
@@ -194,10 +207,17 @@ fn rules(
         depth,
         buffer_bytes: buffer_bytes as u32,
         is_timed: order.speed.is_some(),
-        with_ring: order.why_no_ring.is_none(),
+        with_ring: order.why_no_ring.is_none() && !(load.is_direct() && is_merged(order)),
         seed: lab.seeds.next_u64(),
     };
     Ok((rules, (depth < order.depth).then(|| found::lowered(order.depth, depth, free_bytes))))
+}
+
+/// True when a tenth and more of the requests were merged. What io_uring cannot start at once it leaves to threads, one by one, which
+/// nothing merges; a call of libaio hands over all that it gets as one.
+fn is_merged(order: &Order<'_>) -> bool {
+    let merges = order.reference.merges[0] + order.reference.merges[1];
+    10 * merges >= order.reference.requests() && merges > 0
 }
 
 fn map(order: &Order<'_>, load: &LoadTarget, buffer_bytes: u32) -> Result<Map, String> {

@@ -270,6 +270,11 @@ impl Application {
         }
         record.total = Family::between(&Usage::default(), &usage, record.took_ns);
         record.total.processes = running.family.processes();
+        let is_by_itself = record.exit_status.is_some() || record.signal.is_some();
+        // The server of a recipe is ended in its own way.
+        if is_by_itself && self.prepared.is_none() {
+            record.outlived = child::carriers(&self.root, &self.mark).len() as u64;
+        }
         running.program.end();
         let printed = running.printed.text();
         for (name, figure) in &self.figures {

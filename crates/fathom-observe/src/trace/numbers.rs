@@ -1,0 +1,93 @@
+//! The numbers that blktrace gives its records: a row of them for each processor and device. What is missing in a row was lost.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Records whose times are nearly the same change places when a text is put in order. One that comes so much later at most was not lost.
+const LATE_MAX: u32 = 64;
+
+/// Rows of numbers, as far as they have been seen.
+#[derive(Debug)]
+pub struct Numbers<K> {
+    rows: HashMap<K, Row>,
+    missing: u64,
+}
+
+#[derive(Debug)]
+struct Row {
+    last: u32,
+    /// Those before it that have not come.
+    missing: u32,
+}
+
+impl<K> Default for Numbers<K> {
+    fn default() -> Self {
+        Self { rows: HashMap::new(), missing: 0 }
+    }
+}
+
+impl<K: Eq + Hash> Numbers<K> {
+    /// The next number of a row has come; true when others should have come before it.
+    pub fn is_behind_gap(&mut self, row: K, number: u32) -> bool {
+        let Some(row) = self.rows.get_mut(&row) else {
+            self.rows.insert(row, Row { last: number, missing: 0 });
+            return false;
+        };
+        let (ahead, behind) = (number.wrapping_sub(row.last), row.last.wrapping_sub(number));
+        if ahead != 0 && ahead <= u32::MAX / 2 {
+            let missing = ahead - 1;
+            self.missing += u64::from(missing);
+            *row = Row { last: number, missing: row.missing.saturating_add(missing) };
+            return missing > 0;
+        }
+        if behind > LATE_MAX {
+            // Another trace begins.
+            *row = Row { last: number, missing: 0 };
+        } else if behind > 0 && row.missing > 0 {
+            row.missing -= 1;
+            self.missing -= 1;
+        }
+        false
+    }
+
+    /// How many are missing in all rows.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(numbers: &[u32]) -> (u64, Vec<u32>) {
+        let mut rows = Numbers::default();
+        let behind = numbers.iter().copied().filter(|number| rows.is_behind_gap((), *number));
+        let behind = behind.collect();
+        (rows.missing(), behind)
+    }
+
+    #[test]
+    fn what_is_missing_between_two_was_lost() {
+        assert_eq!(seen(&[7, 8, 9]), (0, vec![]));
+        assert_eq!(seen(&[7, 9, 10, 13]), (3, vec![9, 13]));
+        assert_eq!(seen(&[u32::MAX, 0, 2]), (1, vec![2]), "they begin again");
+    }
+
+    #[test]
+    fn what_comes_late_or_twice_was_not_lost() {
+        assert_eq!(seen(&[1, 3, 2, 4]), (0, vec![3]));
+        assert_eq!(seen(&[1, 2, 3, 1, 2, 3, 4]), (0, vec![]));
+        let two_traces: Vec<u32> = (1..=1000).chain(1..=1000).collect();
+        assert_eq!(seen(&two_traces), (0, vec![]));
+        assert_eq!(seen(&[1, 1000, 1, 2, 1000]).0, 998 + 997, "each trace for itself");
+    }
+
+    #[test]
+    fn each_row_is_for_itself() {
+        let mut rows = Numbers::default();
+        let all = [("a", 1), ("b", 50), ("a", 2), ("b", 51), ("b", 53)];
+        let behind = all.map(|(row, number)| rows.is_behind_gap(row, number));
+        assert_eq!((behind, rows.missing()), ([false, false, false, false, true], 1));
+    }
+}
