@@ -580,6 +580,9 @@ fn several_figures_of_a_command() {
             ),
         ),
         (COMMAND, format!("[[workload]]\nuse = \"randread\"\n{}", of("figure = \"p99\""))),
+        // Named of one command, and of another one, or of none.
+        (ONE_EACH, of("workload = \"a\"\nfigure = \"secs\"")),
+        (ONE_EACH, of("workload = \"a\"\nfigure = \"latency\"")),
         // There is no mean of transactions and seconds.
         (ONE_EACH, String::new()),
         (ONE_EACH, of("")),
@@ -609,6 +612,10 @@ fn several_figures_of_a_command() {
                 line 7: objective: two objectives are about the same figure, and more of it is better in one, less in the other
             [[workload]] / use = "randread" / [[objective]] / metric = "application" / figure = "p99"
                 line 11: objective.figure = 'p99': 'randread' has no such figure: write workload = "application" beside it
+            [[objective]] / metric = "application" / workload = "a" / figure = "secs"
+                line 14: objective.figure = 'secs': 'a' has no such figure: write workload = "b" instead
+            [[objective]] / metric = "application" / workload = "a" / figure = "latency"
+                line 14: objective.figure = 'latency': no command has a figure.latency; there are tps of 'a'; secs of 'b'
 
                 the commands have different figures (secs, tps), and nothing says which of them decides and in which direction it gets better. Write, the most important first:
             [[objective]]

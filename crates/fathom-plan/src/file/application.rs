@@ -26,21 +26,20 @@ pub fn read(
     }
     if let Some(item) = figure {
         let name = item.words()?;
-        let known = names_of(objective, workloads);
-        if !known.contains(&name.as_str()) {
-            let near = suggest::hint(&name, known.iter().copied());
-            let list = format!("; there are {}", known.join(", "));
+        let lacks = |one: &&PlanWorkload| !names(one).contains(&name.as_str());
+        let Some(owner) = workloads.iter().find(|one| !lacks(one)) else {
+            let near = suggest::hint(&name, workloads.iter().flat_map(names));
+            let list = format!("; there are {}", list(workloads));
             let hint = if near.is_empty() { list } else { near };
             return Err(item.refuse(format!("no command has a figure.{name}{hint}")));
-        }
-        let lacks = |one: &&PlanWorkload| !names(one).contains(&name.as_str());
+        };
         if let Some(other) = of(objective, workloads).find(lacks) {
-            let own = of(objective, workloads).find(|one| !lacks(one));
-            return Err(item.refuse(format!(
-                "'{}' has no such figure: write workload = \"{}\" beside it",
-                other.label,
-                own.map_or("LABEL", |own| &own.label)
-            )));
+            let place = if objective.workload.is_some() { "instead" } else { "beside it" };
+            let reason = format!(
+                "'{}' has no such figure: write workload = \"{}\" {place}",
+                other.label, owner.label
+            );
+            return Err(item.refuse(reason));
         }
         objective.figure = Some(name);
     }
@@ -98,6 +97,17 @@ fn of<'a>(
     let is_meant =
         |one: &&PlanWorkload| objective.workload.as_ref().is_none_or(|label| *label == one.label);
     workloads.iter().filter(is_meant)
+}
+
+/// The figures of all commands; of several with their labels.
+fn list(workloads: &[PlanWorkload]) -> String {
+    let commands: Vec<&PlanWorkload> =
+        workloads.iter().filter(|one| !names(one).is_empty()).collect();
+    let one = |one: &&PlanWorkload| {
+        let names = names(one).join(", ");
+        if commands.len() == 1 { names } else { format!("{names} of '{}'", one.label) }
+    };
+    commands.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// All figures of those of them that are commands.
