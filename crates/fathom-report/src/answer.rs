@@ -1,7 +1,7 @@
 //! A matrix of arrays, layers, and a watch in one sentence.
 
 use crate::raid::{mib_per_s, place};
-use crate::ratio;
+use crate::ratio::{self, NOT_TOLD};
 use crate::text::format_share;
 use crate::watch::answer::{lengths, number};
 use fathom_base::units::format_rate;
@@ -22,7 +22,7 @@ pub fn of_raid(study: &RaidStudy) -> String {
             format!(
                 ", {} x one member ({})",
                 ratio::times(times.value),
-                how_well(&times, ratio::times)
+                how_well_of_ratio(&times, ratio::times)
             )
         });
         Some(format!("{load} {name} with {rate} ({known}){times}"))
@@ -37,6 +37,16 @@ pub fn of_raid(study: &RaidStudy) -> String {
 /// Where the median of trials lies, or why that cannot be said.
 fn how_well(of: &Estimate, text: impl Fn(f64) -> String) -> String {
     how_sure(of, "trial", text)
+}
+
+/// The same for a ratio, of which few trials may say nothing.
+fn how_well_of_ratio(of: &Estimate, text: impl Fn(f64) -> String) -> String {
+    match of.interval {
+        Some(interval) if interval.says_nothing() => {
+            format!("how sure {NOT_TOLD} from {} trials", of.count)
+        }
+        _ => how_well(of, text),
+    }
 }
 
 /// Where the median of so many of something lies, or why that cannot be said.
@@ -89,7 +99,7 @@ fn of_workload(of: &OfWorkload) -> Option<String> {
     let cost = costly.and_then(|row| {
         let (share, name) = (row.efficiency?, row.layer.name());
         let kept = format_share(share.value);
-        let known = how_well(&share, format_share);
+        let known = how_well_of_ratio(&share, format_share);
         Some(match share.value < 0.995 {
             true => format!(
                 "; the costliest layer, {name}, keeps {kept} of what is below it ({known})"

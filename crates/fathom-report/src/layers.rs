@@ -2,6 +2,7 @@
 
 use crate::findings::findings_text;
 use crate::raid::{EVENTS, events, with_interval};
+use crate::ratio::not_told_note;
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate};
@@ -15,7 +16,9 @@ pub fn text(study: &LayersStudy, width: usize) -> String {
         out += &table(of).render_to(0, width);
         out.push('\n');
     }
-    push_wrapped_to(&mut out, width, "", &format!("{LEGEND} {EVENTS}"));
+    let shares = study.workloads.iter().flat_map(|of| &of.rows).filter_map(|row| row.efficiency);
+    let not_told = not_told_note(shares).map(|note| format!(" {note}")).unwrap_or_default();
+    push_wrapped_to(&mut out, width, "", &format!("{LEGEND}{not_told} {EVENTS}"));
     out.push('\n');
     out + &findings_text(&study.findings, study.verdict, width)
 }

@@ -2,11 +2,11 @@
 //! does meanwhile.
 
 use crate::findings::findings_text;
-use crate::ratio;
+use crate::ratio::{self, NOT_TOLD, not_told_note};
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_duration, format_ns, format_rate};
-use fathom_stats::interval::Estimate;
+use fathom_stats::interval::{Estimate, Interval};
 use fathom_study::raid::{Counted, EventsPerIo, Figure, InState, Pattern, RaidStudy, Row, State};
 
 /// Bytes of a MiB.
@@ -39,7 +39,8 @@ pub fn text(study: &RaidStudy, width: usize) -> String {
 /// A value with its interval in brackets, if it has one.
 #[must_use]
 pub fn with_interval(of: &Estimate, text: impl Fn(f64) -> String) -> String {
-    let interval = of.interval.map(|i| format!(" ({})", i.range(&text)));
+    let range = |i: Interval| if i.says_nothing() { NOT_TOLD.to_owned() } else { i.range(&text) };
+    let interval = of.interval.map(|interval| format!(" ({})", range(interval)));
     text(of.value) + &interval.unwrap_or_default()
 }
 
@@ -74,7 +75,10 @@ pub fn trials_note(study: &RaidStudy) -> String {
         }
     };
     let multiples = "Multiples and shares are means over blocks, in brackets their 95 % interval (Student's t of the logarithms).";
-    if is_repeated { format!("{rates} {multiples}") } else { rates.to_owned() }
+    let ratios = figures.iter().flat_map(|figure| [figure.of_one_member, figure.of_whole]);
+    let not_told = not_told_note(ratios.flatten()).map(|note| format!(" {note}"));
+    let not_told = not_told.unwrap_or_default();
+    if is_repeated { format!("{rates} {multiples}{not_told}") } else { rates.to_owned() }
 }
 
 fn heading(pattern: Pattern) -> &'static str {

@@ -40,9 +40,25 @@ pub fn size_and_range(ratio: f64, interval: Interval) -> (String, String) {
     (factor(ratio), range)
 }
 
+/// In the place of an interval that says nothing.
+pub const NOT_TOLD: &str = "cannot be told";
+
+/// What that means, where it is said of one of these.
+#[must_use]
+pub fn not_told_note(of: impl IntoIterator<Item = Estimate>) -> Option<&'static str> {
+    let mut intervals = of.into_iter().filter_map(|of| of.interval);
+    intervals.any(|interval| interval.says_nothing()).then_some(
+        "cannot be told: the ends of the interval lie a factor of more than 1000 apart, because there are too few trials, or they scatter too \
+         much.",
+    )
+}
+
 /// An interval of a ratio, both ends in the same form.
 #[must_use]
 pub fn interval(interval: Interval) -> String {
+    if interval.says_nothing() {
+        return NOT_TOLD.to_owned();
+    }
     let is_small = [interval.low, interval.high].iter().all(|end| PERCENTS.contains(end));
     interval.range(if is_small { percent } else { multiple })
 }
@@ -110,6 +126,9 @@ mod tests {
         assert_eq!(of(0.33, 0.501), "x 0.33 to x 0.50");
         assert_eq!(of(1.1, 4.0), "x 1.10 to x 4.00");
         assert_eq!(of(0.048, 12.34), "x 0.0480 to x 12.3");
+        // Two trials of which one is ten times the other.
+        assert_eq!(of(9.4e-9, 623_595.0), "cannot be told");
+        assert_eq!([of(0.0, 0.5), of(0.5, f64::INFINITY)], ["x 0 to x 0.50", "cannot be told"]);
     }
 
     #[test]

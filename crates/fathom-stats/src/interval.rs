@@ -32,6 +32,14 @@ impl Interval {
         Self { low: rising(self.low), high: rising(self.high), ..self }
     }
 
+    /// True for an interval of a ratio whose ends are a factor of more than 1000 apart: two runs that differ have such ones by Student's t.
+    /// Nothing is known of the ratio then, and its ends mislead.
+    #[must_use]
+    pub fn says_nothing(&self) -> bool {
+        const FACTOR_MAX: f64 = 1000.0;
+        self.high.is_infinite() || (self.low > 0.0 && self.high / self.low > FACTOR_MAX)
+    }
+
     /// True when `value` lies inside or on an end.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {

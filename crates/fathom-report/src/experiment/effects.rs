@@ -1,7 +1,7 @@
 //! What whole factors do, as a table.
 
 use super::words;
-use crate::ratio::{scatter, scatter_intervals};
+use crate::ratio::{not_told_note, scatter, scatter_intervals};
 use crate::table::{Align, Table};
 use crate::text::push_wrapped_to;
 use fathom_stats::equivalence::Decision;
@@ -63,6 +63,8 @@ pub fn legend(study: &ExperimentStudy, effects: &Effects) -> Vec<String> {
             words::count(effects.effects.len(), "effect", "effects")
         ));
     }
+    let ratios = effects.effects.iter().map(|effect| effect.ratio);
+    lines.extend(not_told_note(ratios).map(str::to_owned));
     if !effects.noise.is_empty() {
         let all: Vec<Estimate> = effects.noise.iter().map(|noise| noise.deviation).collect();
         lines.push(format!(
