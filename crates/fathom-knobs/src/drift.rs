@@ -52,28 +52,31 @@ pub fn drift(
     wait: &mut Wait<'_>,
 ) -> Vec<Drift> {
     let of = |setting: &Setting| {
-        let now = match &setting.place {
-            KnobPlace::Own { name } => current_own(name, own, wait),
+        let Setting { knob, place, value } = setting.clone();
+        let now = match &place {
+            KnobPlace::Own { .. } => read_own(own, &place, wait),
             _ => current(root, setting),
         };
-        let knob = names::find(&setting.knob).ok();
-        let is_same = now.as_ref().is_some_and(|now| match knob {
-            Some(knob) => matches(knob, &setting.value, now),
-            None => *now == setting.value,
-        });
-        (!is_same).then(|| Drift {
-            knob: setting.knob.clone(),
-            place: setting.place.clone(),
-            asked: setting.value.clone(),
-            now,
-        })
+        let is_same = now.as_ref().is_some_and(|now| is_as_asked(&knob, &value, now));
+        (!is_same).then_some(Drift { knob, place, asked: value, now })
     };
     settings.iter().filter_map(of).collect()
 }
 
-/// The value of a setting of the user's own now.
-fn current_own(name: &str, own: &[OwnKnob], wait: &mut Wait<'_>) -> Option<String> {
-    let own = own.iter().find(|own| own.name == name)?;
+/// True when a setting is what was asked of it, in whatever form the kernel shows that.
+#[must_use]
+pub fn is_as_asked(id: &str, asked: &str, now: &str) -> bool {
+    match names::find(id) {
+        Ok(knob) => matches(knob, asked, now),
+        // Of the user's own the command says just that.
+        Err(_) => asked == now,
+    }
+}
+
+/// The value of a setting of the user's own now; none where its command does not say, and of all others.
+pub fn read_own(own: &[OwnKnob], place: &KnobPlace, wait: &mut Wait<'_>) -> Option<String> {
+    let KnobPlace::Own { name } = place else { return None };
+    let own = own.iter().find(|own| own.name == *name)?;
     own::read(own, &KnobAt::default(), wait).ok()
 }
 

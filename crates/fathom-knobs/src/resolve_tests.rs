@@ -324,6 +324,30 @@ fn what_lies_behind_a_loop_devices_file_is_set_only_by_name() {
     assert_eq!(of("block.nomerges@vda").unwrap().len(), 1);
 }
 
+/// What nobody sets is watched too: the queue of each layer with what its scheduler has, and no shares of memory, arrays or drives.
+#[test]
+fn queues_and_read_ahead_are_watched() {
+    let tree = Tree::of_text(MACHINE);
+    let devices = devices();
+    let scope = Scope { devices: &devices, mounts: &[], own: &[] };
+    let found = crate::watched(&tree.root(), &scope);
+    let words: Vec<String> =
+        found.iter().map(|s| format!("{} {}={}", s.place.name(), s.knob, s.value)).collect();
+    for word in [
+        "md0 block.read_ahead_kb=4096",
+        "sda block.read_ahead_kb=128",
+        "sda block.scheduler=mq-deadline",
+        "sda block.nr_requests=64",
+        "sda mq-deadline.fifo_batch=16",
+        "sdb block.scheduler=none",
+    ] {
+        assert!(words.iter().any(|own| own == word), "{word}: {words:#?}");
+    }
+    let of_others = ["md.", "scsi.", "vm.", "nvme."];
+    let is_other = |s: &Setting| of_others.iter().any(|family| s.knob.starts_with(family));
+    assert!(!found.iter().any(is_other), "{words:#?}");
+}
+
 /// A mount of a server has a read-ahead of its own, by the number of the mount, and no shares of memory to be set of it.
 #[test]
 fn a_mount_of_another_machine_has_its_own_read_ahead() {
@@ -345,6 +369,8 @@ fn a_mount_of_another_machine_has_its_own_read_ahead() {
     assert_eq!(settings.len(), 1);
     assert_eq!(settings[0].place, mount.place());
     assert_eq!(read(&root, &mount.place(), "bdi.read_ahead_kb").unwrap(), "128");
+    let watched = crate::watched(&root, &scope);
+    assert_eq!((watched[0].knob.as_str(), watched[0].value.as_str()), ("bdi.read_ahead_kb", "128"));
     for (id, value) in [
         ("bdi.max_ratio", "50"),
         ("mount.atime", "noatime"),

@@ -470,10 +470,14 @@ pub fn read(root: &SysRoot, place: &KnobPlace, id: &str) -> Result<String, KnobE
 /// The places of the scope that have the setting: those that may be changed without naming them.
 #[must_use]
 pub fn places(root: &SysRoot, scope: &Scope<'_>, knob: &Knob) -> Vec<KnobPlace> {
-    let devices = scope.devices.iter().filter(|device| !device.is_behind_file).map(|d| d.place());
-    let mounts = scope.mounts.iter().map(|mount| mount.place());
-    let all = devices.chain(mounts).chain([KnobPlace::Machine]);
+    let all = layers(scope).chain([KnobPlace::Machine]);
     all.filter(|place| has(root, place, knob)).collect()
+}
+
+/// Devices and mounts of the scope, without those behind the file of a loop device: these are other people's.
+pub fn layers(scope: &Scope<'_>) -> impl Iterator<Item = KnobPlace> {
+    let devices = scope.devices.iter().filter(|device| !device.is_behind_file).map(|d| d.place());
+    devices.chain(scope.mounts.iter().map(|mount| mount.place()))
 }
 
 /// True when the place has the setting.

@@ -139,8 +139,14 @@ pub fn run(
     let ended = campaign.run();
     let Campaign { lab, plan, cells, records, fresh, .. } = campaign;
     let restored = bench.restore(lab);
+    // With the trial that could not begin because of it, it was said already.
+    let own = records.iter().rev().take(fresh).filter_map(|record| record.cell.as_ref());
+    let causes: Vec<&String> = own.filter_map(|cell| cell.void.as_ref()).collect();
     for report in restored.iter().filter(|report| !report.outcome.is_done()) {
-        lab.note(report.to_string());
+        let text = report.to_string();
+        if !causes.iter().any(|cause| cause.contains(&text)) {
+            lab.note(text);
+        }
     }
     let ended = match ended {
         Ok(ended) => ended,

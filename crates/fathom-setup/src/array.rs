@@ -1,8 +1,8 @@
 //! Software arrays, and the states in which they are measured.
 
+use crate::capacity::{self, ArrayShape, Copies};
 use crate::error::SetupError;
 use crate::known;
-use crate::outline::Capacity;
 use crate::site::{Device, Site, device_of};
 use crate::tools::Call;
 use fathom_base::units::parse_size;
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 /// mdadm's own since 3.1; given always, so that it does not depend on the version.
 const CHUNK_BYTES_DEFAULT: u64 = 512 << 10;
-/// What an array keeps of each member for its superblock, bitmap and room to reshape, at the most about.
-const SUPERBLOCK_SHARE: u64 = 100;
+/// Given always, too.
+const METADATA_DEFAULT: &str = "1.2";
 /// Numbers of our arrays: above those that are taken by udev (127 downward) and by custom (0 upward).
 const NUMBERS: std::ops::Range<u32> = 200..500;
 
@@ -39,7 +39,20 @@ struct Shape {
     chunk_bytes: Option<u64>,
     layout: Option<String>,
     data_offset_bytes: Option<u64>,
-    data_disks: f64,
+    copies: Copies,
+}
+
+impl Shape {
+    fn for_capacity<'a>(&self, spec: &'a ArraySpec) -> ArrayShape<'a> {
+        ArrayShape {
+            level: &spec.level,
+            members: self.members.len(),
+            chunk_bytes: self.chunk_bytes,
+            data_offset_bytes: self.data_offset_bytes,
+            metadata: spec.metadata.as_deref().unwrap_or(METADATA_DEFAULT),
+            copies: self.copies,
+        }
+    }
 }
 
 fn shape(spec: &ArraySpec, devices: usize) -> Result<Shape, SetupError> {
@@ -88,37 +101,26 @@ fn shape(spec: &ArraySpec, devices: usize) -> Result<Shape, SetupError> {
             Err(error) => return wrong(format!("chunk: {error}")),
         },
     };
-    let data_disks = data_disks(spec, count)?;
+    let copies = if spec.level == "raid10" { copies(spec)? } else { Copies::default() };
+    let most = copies.near.max(copies.far);
+    if most > count as u64 {
+        return wrong(format!("{most} copies need {most} members"));
+    }
     let layout = spec.layout.clone();
     let data_offset_bytes = match spec.data_offset_bytes() {
         Ok(bytes) => bytes,
         Err(error) => return wrong(format!("data_offset: {error}")),
     };
-    Ok(Shape { members, spares, chunk_bytes, layout, data_offset_bytes, data_disks })
+    Ok(Shape { members, spares, chunk_bytes, layout, data_offset_bytes, copies })
 }
 
-/// Members' worth of data.
-fn data_disks(spec: &ArraySpec, members: usize) -> Result<f64, SetupError> {
-    let members_share = members as f64;
-    Ok(match spec.level.as_str() {
-        "raid1" => 1.0,
-        "raid4" | "raid5" => members_share - 1.0,
-        "raid6" => members_share - 2.0,
-        "raid10" => {
-            let copies = copies(spec)?;
-            if copies > members {
-                let text = format!("array: {copies} copies need {copies} members");
-                return Err(SetupError::Spec(text));
-            }
-            members_share / copies as f64
-        }
-        _ => members_share,
-    })
-}
-
-fn copies(spec: &ArraySpec) -> Result<usize, SetupError> {
+fn copies(spec: &ArraySpec) -> Result<Copies, SetupError> {
     let layout = spec.layout.as_deref().unwrap_or("n2");
     let copies = layout.strip_prefix(['n', 'f', 'o']).and_then(|copies| copies.parse().ok());
+    let copies = copies.filter(|copies| *copies > 0).map(|copies| match layout.starts_with('n') {
+        true => Copies { near: copies, far: 1 },
+        false => Copies { near: 1, far: copies },
+    });
     copies.ok_or_else(|| {
         SetupError::Spec(format!(
             "array: layout '{layout}' of raid10 is none of n2, f2, o2, n3, ..."
@@ -131,11 +133,7 @@ pub(crate) fn striping(spec: &ArraySpec, devices: usize) -> Option<Striping> {
     let shape = shape(spec, devices).ok()?;
     let disks = shape.members.len() as u64;
     let chunk_bytes = shape.chunk_bytes?;
-    let near_copies = match (spec.level.as_str(), spec.layout.as_deref()) {
-        ("raid10", Some(layout)) if !layout.starts_with('n') => 1,
-        ("raid10", _) => copies(spec).ok()? as u64,
-        _ => 1,
-    };
+    let near_copies = shape.copies.near;
     let (data_disks, parity) = match spec.level.as_str() {
         "raid4" | "raid5" => (disks - 1, true),
         "raid6" => (disks - 2, true),
@@ -161,7 +159,11 @@ pub(crate) fn build(
         .cloned()
         .collect();
     has_room(&shape, &all)?;
-    count_capacity(site, &shape, &all);
+    let sizes: Vec<u64> = all.iter().map(|device| device.size_bytes).collect();
+    let of_sizes = shape.for_capacity(spec);
+    site.outline
+        .capacity
+        .extend(capacity::lines(&all, &capacity::used_by_array(&of_sizes, &sizes)));
     let uuid = md_uuid(&site.uuid()?);
     let name = free_name(site.root);
     let call = create(site, spec, &shape, &name, &uuid, &all);
@@ -174,15 +176,14 @@ pub(crate) fn build(
     let held: Vec<&Device> = all.iter().collect();
     let old = site.make_new(&name, change, &held, &call)?;
     if spec.is_assumed_clean {
-        site.facts.push(format!("{} was assumed clean: no first synchronisation", spec.level));
+        site.remark(format!("{} was assumed clean: no first synchronisation", spec.level));
     }
-    let smallest = all.iter().map(|device| device.size_bytes).min().unwrap_or(0);
     if site.is_dry() {
-        let kept = (smallest / SUPERBLOCK_SHARE).max(shape.data_offset_bytes.unwrap_or(0));
-        let size = (smallest - kept) as f64 * shape.data_disks;
+        let smallest = sizes.iter().copied().min().unwrap_or(0);
+        let size = capacity::of_array(&of_sizes, &sizes);
         let below = all.first().cloned();
         let below = below.ok_or_else(|| SetupError::Spec("array: no devices".to_owned()))?;
-        let device = site.imagined(&format!("/dev/{name}"), size as u64, &below);
+        let device = site.imagined(&format!("/dev/{name}"), size, &below);
         if has_first_sync(spec) {
             site.outline.sync_ns = Some(sync_ns(site.root, &all, smallest));
             site.outline.written_bytes += smallest * spec_written(spec);
@@ -280,20 +281,6 @@ fn sync_ns(root: &SysRoot, members: &[Device], bytes: u64) -> u64 {
     (bytes as f64 / bytes_per_s * 1e9) as u64
 }
 
-fn count_capacity(site: &mut Site<'_, '_>, shape: &Shape, all: &[Device]) {
-    let smallest = all.iter().map(|device| device.size_bytes).min().unwrap_or(0);
-    for (place, device) in all.iter().enumerate() {
-        let used_bytes = if place < shape.members.len() { smallest } else { 0 };
-        let capacity = Capacity {
-            device: device.word(),
-            size_bytes: device.size_bytes,
-            used_bytes,
-            wasted_bytes: device.size_bytes - used_bytes,
-        };
-        site.outline.capacity.push(capacity);
-    }
-}
-
 /// As mdadm writes it: four groups of eight.
 fn md_uuid(uuid: &str) -> String {
     let digits: Vec<char> = uuid.chars().filter(char::is_ascii_hexdigit).collect();
@@ -320,7 +307,7 @@ fn create(
     uuid: &str,
     all: &[Device],
 ) -> Call {
-    let metadata = spec.metadata.as_deref().unwrap_or("1.2");
+    let metadata = spec.metadata.as_deref().unwrap_or(METADATA_DEFAULT);
     let number = spec.level.trim_start_matches("raid");
     let mut call = Call::new("mdadm", ["--create", &format!("/dev/{name}")])
         .args(["--run", "--quiet", "--auto=md"])
@@ -462,7 +449,7 @@ fn add_member(site: &mut Site<'_, '_>, array: &Array) -> Result<(), SetupError> 
     let is_done = |root: &SysRoot| root.text(&slot).is_some_and(|state| state.contains("in_sync"));
     site.wait_for(&text, |root| (is_syncing(root, &name) || is_done(root)).then_some(()))?;
     if is_done(site.root) {
-        site.facts.push(format!(
+        site.remark(format!(
             "the rebuild of {name} ended at once: give larger members, or a lower md.sync_speed_max"
         ));
     }

@@ -3,12 +3,12 @@
 use crate::array::{self, Array};
 use crate::error::{SetupError, io_at};
 use crate::filesystem::Ground;
-use crate::outline::{Capacity, Outline};
+use crate::outline::Outline;
 use crate::site::{Device, Site};
 use crate::tools::{Call, Tools};
 use crate::{
-    Builder, Built, Recovery, Undo, btrfs, crypt, devices, filesystem, fill, mounting, multipath,
-    table, volume,
+    Builder, Built, Recovery, Undo, btrfs, capacity, crypt, devices, filesystem, fill, mounting,
+    multipath, table, volume,
 };
 use fathom_check::array::Striping;
 use fathom_guard::changes::Step;
@@ -48,8 +48,6 @@ impl Standing {
 /// What stands.
 struct Top {
     device: Device,
-    /// How large it is, in bytes.
-    usable_bytes: u64,
     given: Vec<(PathBuf, String)>,
     parts: Parts,
 }
@@ -65,9 +63,8 @@ pub(crate) fn check(
     check_kernel(root, spec)?;
     let versions = tools.versions(&StopFlag::default());
     let mut site = Site::dry(root, protected, work_dir, tools);
-    let top = construct(&mut site, consent, spec)?;
+    construct(&mut site, consent, spec)?;
     let Site { mut outline, commands, facts, .. } = site;
-    outline.usable_bytes = top.usable_bytes;
     outline.commands = commands;
     outline.facts = facts;
     outline.tools = versions;
@@ -80,9 +77,9 @@ pub(crate) fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built
     let consent = builder.consent;
     let mut site = Site::real(builder, tools);
     let top = construct(&mut site, consent, spec);
-    let Site { commands, facts, steps, mut claims, .. } = site;
+    let Site { commands, facts, remarks, steps, mut claims, outline, .. } = site;
     match top {
-        Ok(Top { device, given, parts, .. }) => {
+        Ok(Top { device, given, parts }) => {
             let mut mounted = parts.filesystems.iter().map(|standing| standing.dir.clone());
             let (mount_point, further) = (mounted.next(), mounted.collect());
             let claim = claims.remove(&device.path).filter(|_| mount_point.is_none());
@@ -96,8 +93,10 @@ pub(crate) fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built
                 mount_point,
                 further,
                 device,
+                capacity: outline.in_all,
                 commands,
                 facts,
+                remarks,
                 steps,
                 spec,
                 held,
@@ -135,10 +134,11 @@ pub(crate) fn refresh(builder: &mut Builder<'_>, built: &mut Built) -> Result<()
         site.claims.insert(claim.path().to_owned(), claim);
     }
     let done = array::bring_into_state(&mut site, &array);
-    let Site { claims, commands, facts, .. } = site;
+    let Site { claims, commands, facts, remarks, .. } = site;
     built.held = claims.into_values().collect();
     built.commands.extend(commands);
     built.facts.extend(facts);
+    built.remarks.extend(remarks);
     done
 }
 
@@ -324,17 +324,13 @@ fn construct(
         layer = vec![device];
         parts.map = Some(map);
     }
+    let devices_bytes = layer.iter().map(|device| device.size_bytes).sum();
     if let Some(slice) = &spec.slice {
         layer = table::slices(site, slice, &layer)?;
     } else if spec.array.is_none() {
-        for device in &layer {
-            site.outline.capacity.push(Capacity {
-                device: device.word(),
-                size_bytes: device.size_bytes,
-                used_bytes: device.size_bytes,
-                wasted_bytes: 0,
-            });
-        }
+        let sizes: Vec<u64> = layer.iter().map(|device| device.size_bytes).collect();
+        let used = capacity::used_without_array(spec, &sizes);
+        site.outline.capacity.extend(capacity::lines(&layer, &used));
     }
     let mut striping = None;
     if let Some(array_spec) = &spec.array {
@@ -354,14 +350,22 @@ fn construct(
     let device = layer.first().cloned();
     let device = device.ok_or_else(|| SetupError::Spec("devices: none are given".to_owned()))?;
     let mut usable_bytes = device.size_bytes;
+    let mut all_bytes = usable_bytes;
     if let Some(fs) = &spec.filesystem {
+        let sizes: Vec<u64> = layer.iter().map(|device| device.size_bytes).collect();
+        if fs.is_on_each {
+            all_bytes = sizes.iter().sum();
+        }
         if fs.spans_devices() {
-            let sizes: Vec<u64> = layer.iter().map(|device| device.size_bytes).collect();
             usable_bytes = btrfs::usable_bytes(fs.data_profile.as_deref(), &sizes);
+            all_bytes = usable_bytes;
         }
         parts.filesystems = filesystems(site, consent, fs, layer, striping, &mut given)?;
     }
-    Ok(Top { device, usable_bytes, given, parts })
+    let in_all = capacity::in_all(devices_bytes, all_bytes, &site.outline.capacity);
+    site.outline.usable_bytes = usable_bytes;
+    site.outline.in_all = spec.has_capacity().then_some(in_all);
+    Ok(Top { device, given, parts })
 }
 
 /// One filesystem on the first device, over all of them, or one on each.
@@ -409,7 +413,7 @@ fn lowest(
         if spec.takes_all_devices() { spec.devices.len() } else { spec.devices.len().min(1) };
     let words = &spec.devices[..count];
     if count < spec.devices.len() {
-        site.facts.push(format!(
+        site.remark(format!(
             "{} alone is used: nothing joins it with the other devices",
             spec.devices[0]
         ));

@@ -205,7 +205,7 @@ fn ext_words(
     if let Some(striping) = striping.filter(|_| spec.is_aligned && !is_given) {
         match ext_options(&striping, block) {
             Some(options) => ours.push(options.words()),
-            None => site.facts.push(format!(
+            None => site.remark(format!(
                 "blocks of {block} bytes do not fit into chunks of {} bytes: no stride",
                 striping.chunk_bytes
             )),
@@ -244,7 +244,7 @@ fn xfs_geometry(
     }
     let Some(striping) = striping else { return Ok(Vec::new()) };
     let Some(options) = xfs_options(&striping, block) else {
-        site.facts.push(format!(
+        site.remark(format!(
             "blocks of {block} bytes do not fit into chunks of {} bytes: no su and sw",
             striping.chunk_bytes
         ));

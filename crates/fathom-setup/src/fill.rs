@@ -193,7 +193,7 @@ impl Filler {
         let is_off = usage.share_percent() - percent as f64;
         // What the filesystem needs for itself is no file that could go.
         if is_off > TOLERANCE_PERCENT as f64 && self.files.is_empty() {
-            site.facts.push(format!(
+            site.remark(format!(
                 "filesystem.fill {percent}%: {:.1} % full, as df counts, without a single file",
                 usage.share_percent()
             ));

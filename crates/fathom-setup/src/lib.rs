@@ -9,6 +9,7 @@
 mod array;
 mod btrfs;
 mod build;
+mod capacity;
 mod causes;
 mod crypt;
 mod devices;
@@ -35,7 +36,7 @@ pub use outline::{Capacity, Destroyed, Outline, ToolFound};
 use fathom_guard::changes::{ChangeLog, Step};
 use fathom_guard::{Claim, Consent, Protected};
 use fathom_model::change::setup::SetupChange;
-use fathom_model::plan::setup::SetupSpec;
+use fathom_model::plan::setup::{SetupCapacity, SetupSpec};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::path::{Path, PathBuf};
@@ -73,10 +74,14 @@ pub struct Built {
     pub further: Vec<PathBuf>,
     /// The device on top.
     pub device: PathBuf,
+    /// What of the devices can be used; none without slices, array and volume.
+    pub capacity: Option<SetupCapacity>,
     /// The commands, as they were run.
     pub commands: Vec<String>,
     /// What a reader of results must know: `assumed clean`, options that took no effect, capacity.
     pub facts: Vec<String>,
+    /// Those of the facts that are otherwise than one would expect.
+    pub remarks: Vec<String>,
     /// The steps in the journal, oldest first.
     pub steps: Vec<Step>,
     /// What it was built from.

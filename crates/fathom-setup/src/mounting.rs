@@ -135,8 +135,8 @@ fn judge(
     for option in asked {
         match options::effect(option, &shown) {
             Effect::Shown => {}
-            Effect::Explained(text) => site.facts.push(text),
-            Effect::NotShown => site.facts.push(format!(
+            Effect::Explained(text) => site.remark(text),
+            Effect::NotShown => site.remark(format!(
                 "{option}: taken by {kind}, but the kernel does not show whether it is in effect"
             )),
             Effect::Different(found) => {

@@ -1,5 +1,6 @@
 //! What would be done, before anything is.
 
+use fathom_model::plan::setup::SetupCapacity;
 use std::path::PathBuf;
 
 /// What building would do.
@@ -15,6 +16,8 @@ pub struct Outline {
     pub capacity: Vec<Capacity>,
     /// About how large the device on top is, in bytes.
     pub usable_bytes: u64,
+    /// About what of all devices can be used; none without slices, array and volume.
+    pub in_all: Option<SetupCapacity>,
     /// About how much building writes, in bytes.
     pub written_bytes: u64,
     /// About how long the initial synchronisation of the array takes, in nanoseconds; none without one.

@@ -53,6 +53,8 @@ pub(crate) struct Site<'s, 'b> {
     pub tools: Tools,
     pub commands: Vec<String>,
     pub facts: Vec<String>,
+    /// Those of the facts that are otherwise than one would expect.
+    pub remarks: Vec<String>,
     pub steps: Vec<Step>,
     /// Devices held until a tool needs them, by path.
     pub claims: BTreeMap<PathBuf, Claim>,
@@ -101,6 +103,7 @@ impl<'s, 'b> Site<'s, 'b> {
             tools,
             commands: Vec::new(),
             facts: Vec::new(),
+            remarks: Vec::new(),
             steps: Vec::new(),
             claims: BTreeMap::new(),
             known: Known::default(),
@@ -140,6 +143,12 @@ impl<'s, 'b> Site<'s, 'b> {
         let uuid = uuid.trim().to_owned();
         self.known.add(&uuid);
         Ok(uuid)
+    }
+
+    /// Tells what a reader of results must know, because it is otherwise than one would expect.
+    pub fn remark(&mut self, text: String) {
+        self.remarks.push(text.clone());
+        self.facts.push(text);
     }
 
     pub fn note(&mut self, text: &str) {

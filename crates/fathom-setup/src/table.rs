@@ -1,8 +1,8 @@
 //! The same piece of every device: one partition each, in a GPT.
 
+use crate::capacity;
 use crate::error::{SetupError, io_at};
 use crate::known::is_same_uuid;
-use crate::outline::Capacity;
 use crate::site::{Device, Site, device_of};
 use crate::tools::Call;
 use crate::wipe;
@@ -59,13 +59,8 @@ pub(crate) fn slices(
     let mut made = Vec::new();
     for device in devices {
         made.extend(partitions(site, device, &[(start, size)])?);
-        site.outline.capacity.push(Capacity {
-            device: device.word(),
-            size_bytes: device.size_bytes,
-            used_bytes: size,
-            wasted_bytes: device.size_bytes - size,
-        });
     }
+    site.outline.capacity.extend(capacity::lines(devices, &vec![size; devices.len()]));
     Ok(made)
 }
 

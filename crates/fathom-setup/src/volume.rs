@@ -1,5 +1,6 @@
 //! A logical volume over all that lies below, in a group of its own. LVM looks at our devices only and keeps no copies of what it writes.
 
+use crate::capacity::{self, VolumeSize};
 use crate::error::{SetupError, io_at};
 use crate::known;
 use crate::site::{Device, Site, device_of};
@@ -16,8 +17,6 @@ const NAME: &str = "data";
 pub(crate) const SIGNATURE: &str = "LVM2 PV";
 /// LVM's own default.
 const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
-/// What LVM takes of each device for itself, at the most about.
-const LABEL_BYTES: u64 = 8 << 20;
 
 /// The configuration that keeps LVM to these devices; without any, it sees none.
 pub(crate) fn config(devices: &[String]) -> String {
@@ -99,7 +98,10 @@ pub(crate) fn build(
     let mut call = Call::new("lvm", ["lvcreate", &config, "--quiet", "--yes", "--name", NAME])
         // What shows on it is wiped by fathom, which notes first that it is old.
         .args(["--wipesignatures=n", "--zero=n"])
-        .args(size(spec)?);
+        .arg(match size(spec)? {
+            VolumeSize::Share(percent) => format!("--extents={percent}%VG"),
+            VolumeSize::Bytes(bytes) => format!("--size={bytes}b"),
+        });
     if is_striped {
         let stripe = kib_words(stripe_bytes(spec)?);
         call =
@@ -111,10 +113,12 @@ pub(crate) fn build(
     let old = site.make_new(&name, volume, &[], &call.arg(&group))?;
     let path = Path::new("/dev/mapper").join(&name);
     if site.is_dry() {
-        let all: u64 = devices.iter().map(|d| d.size_bytes.saturating_sub(LABEL_BYTES)).sum();
+        let sizes: Vec<u64> = devices.iter().map(|device| device.size_bytes).collect();
+        let align = alignment(spec, below)?;
+        let bytes = capacity::of_volume(is_striped, size(spec)?, align, &sizes);
         let first = devices.first().cloned();
         let first = first.ok_or_else(|| SetupError::Spec("volume: no devices".to_owned()))?;
-        return Ok(site.imagined(&path.display().to_string(), all, &first));
+        return Ok(site.imagined(&path.display().to_string(), bytes, &first));
     }
     let found = site.wait_for(&path.display().to_string(), |root| {
         known::mapped(root, &name).filter(|_| path.exists())
@@ -174,17 +178,17 @@ fn alignment(spec: &VolumeSpec, below: Option<Striping>) -> Result<Option<u64>, 
     }
 }
 
-fn size(spec: &VolumeSpec) -> Result<Vec<String>, SetupError> {
+fn size(spec: &VolumeSpec) -> Result<VolumeSize, SetupError> {
     let text = spec.size.as_deref().unwrap_or("100%").trim();
     if let Some(share) = text.strip_suffix('%') {
         let share: u32 = share.trim().parse().unwrap_or(0);
         if (1..=100).contains(&share) {
-            return Ok(vec![format!("--extents={share}%VG")]);
+            return Ok(VolumeSize::Share(share));
         }
         return Err(SetupError::Spec(format!("volume.size {text}: from 1% to 100%")));
     }
     let bytes = parse_size(text).map_err(|e| SetupError::Spec(format!("volume.size: {e}")))?;
-    Ok(vec![format!("--size={bytes}b")])
+    Ok(VolumeSize::Bytes(bytes))
 }
 
 /// LVM's form of a UUID: 32 letters and digits in seven groups.

@@ -1,24 +1,24 @@
 //! What an experiment holds of the machine: setup, settings, test files, programs beside it. Everything is in the journal, and
 //! everything is given back when this is dropped, also by a panic.
 
+use super::companion::Said;
 use super::loads::{Load, LoadKind};
 use super::mounted::{Mounted, TargetMounts};
-use super::theirs::{Theirs, Usual};
-use super::{companion, machine, memory_group};
+use super::theirs::{Beside, Theirs, Usual, without_followers};
+use super::{companion, machine, memory_group, program};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
-use crate::restore::{self, Outcome, Report};
+use crate::restore::{self, Report};
 use crate::run::{self, RunOptions, TargetKey};
 use crate::target::{self, PreparedTarget, TargetWish};
 use fathom_guard::FileRefusal;
 use fathom_guard::changes::{ChangeLog, Step};
 use fathom_guard::faults::Faults;
-use fathom_knobs::{Scope, Setting, Wait};
+use fathom_knobs::{Setting, Wait};
 use fathom_model::change::Change;
-use fathom_model::change::knob::{KnobPlace, KnobValue};
+use fathom_model::change::knob::KnobPlace;
 use fathom_model::change::machine::MachineChange;
-use fathom_model::plan::cell::{Cell, KnobReading};
-use fathom_model::plan::setup::{ArrayState, SetupSpec};
+use fathom_model::plan::setup::{ArrayState, SetupCapacity, SetupSpec};
 use fathom_model::plan::{OwnKnob, Plan};
 use fathom_model::record::TargetKind;
 use fathom_model::stack::Stack;
@@ -32,6 +32,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+
+mod settings;
+
+pub(super) use settings::drift;
 
 /// What an experiment holds.
 pub(crate) struct Bench {
@@ -47,7 +51,7 @@ pub(crate) struct Bench {
     settings: Vec<Setting>,
     /// What the machine had of each of them before they were set.
     found: Vec<Option<String>>,
-    /// What was found of each setting when it was set for the first time on what stands now.
+    /// What was found of each setting when it was set for the first time on what stands now; of what no cell sets, before the first trial.
     first: BTreeMap<(KnobPlace, String), String>,
     /// They are those of the cell whose turn it is, all of them.
     is_set: bool,
@@ -55,6 +59,8 @@ pub(crate) struct Bench {
     theirs: Vec<Theirs>,
     /// What the kernel sets with each scheduler.
     usual: Usual,
+    /// What the cell whose turn it is does not set.
+    beside: Beside,
     /// The same of all that was set, when that was taken down or given back.
     strayed: Vec<Theirs>,
     own: Vec<OwnKnob>,
@@ -65,6 +71,8 @@ pub(crate) struct Bench {
     prepared: BTreeMap<TargetKey, PreparedTarget>,
     wishes: BTreeMap<TargetKey, TargetWish>,
     companions: Vec<Program>,
+    /// What they say.
+    said: Option<Said>,
     /// How often services were stopped again.
     stopped_again: BTreeMap<String, u32>,
     seed: u64,
@@ -88,12 +96,14 @@ impl Bench {
             is_set: false,
             theirs: Vec::new(),
             usual: Usual::default(),
+            beside: Beside::default(),
             own: plan.own_knobs.clone(),
             tried: BTreeMap::new(),
             is_cut: std::cell::Cell::default(),
             prepared: BTreeMap::new(),
             wishes: BTreeMap::new(),
             companions: Vec::new(),
+            said: None,
             stopped_again: BTreeMap::new(),
             seed,
         })
@@ -180,6 +190,16 @@ impl Bench {
     pub fn setup_facts(&self) -> Vec<String> {
         let of = |built: &Built| [built.commands.clone(), built.facts.clone()].concat();
         self.built.as_ref().map(of).unwrap_or_default()
+    }
+
+    /// What of the setup is otherwise than one would expect.
+    pub fn remarks(&self) -> Vec<String> {
+        self.built.as_ref().map(|built| built.remarks.clone()).unwrap_or_default()
+    }
+
+    /// What of the devices the setup lets one use.
+    pub fn capacity(&self) -> Option<SetupCapacity> {
+        self.built.as_ref()?.capacity
     }
 
     /// Builds what the cell stands on, unless it stands already.
@@ -269,7 +289,8 @@ impl Bench {
     /// Takes the setup down.
     pub fn take_down(&mut self, lab: &mut Lab<'_>) -> Result<(), LabError> {
         self.release_targets(lab);
-        self.look_at_strayed(lab);
+        let staying = self.staying();
+        self.look_at_strayed(lab, &staying);
         let places: Vec<PathBuf> = self.filesystems().into_iter().cloned().collect();
         let Some(built) = self.built.take() else { return Ok(()) };
         // Also after a signal: what was built comes down.
@@ -282,6 +303,16 @@ impl Bench {
             restore::forget_files_at(&lab.root, &lab.state_dir, &place);
         }
         done
+    }
+
+    /// Names of the devices that the setup was built over.
+    fn staying(&self) -> Vec<String> {
+        let spec = self.built.iter().map(|built| &built.spec);
+        let paths = spec.flat_map(super::outline::given);
+        let stacks: Vec<Stack> =
+            paths.filter_map(|path| fathom_inspect::resolve(&self.root, &path).ok()).collect();
+        let (devices, _) = fathom_knobs::scope::of_stacks(&self.root, &stacks);
+        devices.into_iter().map(|device| device.name).collect()
     }
 
     /// Which of the built filesystems does not show any more where it was mounted: what is written there would come to lie elsewhere.
@@ -310,205 +341,12 @@ impl Bench {
         self.is_set
     }
 
-    /// Writes the settings of a cell, after those of the one before were taken back.
-    pub fn set_knobs(
-        &mut self,
-        lab: &mut Lab<'_>,
-        cell: &Cell,
-        stacks: &[Stack],
-    ) -> Result<(), LabError> {
-        let stop = lab.stop.clone();
-        lab.waiting(Some(&stop), |wait| self.restore_knobs(wait))?;
-        self.target_mounts.look(&self.root, self.mounts_of_targets(stacks));
-        if cell.knobs.is_empty() {
-            self.target_mounts.learn(&self.root, &[]);
-            self.is_set = true;
-            return Ok(());
-        }
-        let (devices, mounts) = fathom_knobs::scope::of_stacks(&self.root, stacks);
-        let scope = Scope { devices: &devices, mounts: &mounts, own: &self.own };
-        let settings = fathom_knobs::resolve(&self.root, &scope, &cell.knobs).map_err(of_knob)?;
-        // Known before they are written: what is half written is drift too.
-        self.settings.clone_from(&settings);
-        let found: Result<_, _> =
-            lab.waiting(Some(&stop), |wait| settings.iter().map(|s| self.read(s, wait)).collect());
-        self.found = found?;
-        for (setting, found) in settings.iter().zip(&self.found) {
-            let key = (setting.place.clone(), setting.knob.clone());
-            if let Some(found) = found {
-                self.first.entry(key).or_insert_with(|| found.clone());
-            }
-        }
-        let log = Self::log(&mut self.log)?;
-        let (root, own) = (&self.root, &self.own);
-        let applied =
-            lab.waiting(Some(&stop), |wait| fathom_knobs::apply(root, log, &settings, own, wait));
-        if applied.is_err() && stop.is_set() {
-            self.is_cut.set(true);
-        }
-        applied.map_err(of_knob)?;
-        let read = |place: &KnobPlace, knob: &str| fathom_knobs::read(root, place, knob).ok();
-        self.usual.learn(&read, &self.settings, &self.theirs);
-        self.target_mounts.learn(&self.root, &self.settings);
-        let mounted = std::mem::take(&mut self.mounted);
-        self.learn_mounts(mounted);
-        self.is_set = true;
-        Ok(())
-    }
-
     /// Where the filesystems that are measured are mounted, but for those that are built.
     fn mounts_of_targets(&self, stacks: &[Stack]) -> Vec<PathBuf> {
         let built = self.filesystems();
         let mounts = stacks.iter().filter_map(|stack| stack.top_node()?.mount.as_ref());
         let places = mounts.map(|mount| PathBuf::from(&mount.mount_point));
         places.filter(|place| !built.contains(&place)).collect()
-    }
-
-    /// The settings of the cell as they are now, in the place for before.
-    ///
-    /// # Errors
-    /// [`LabError::Interrupted`], for this and all that read.
-    pub fn readings(&self, lab: &mut Lab<'_>) -> Result<Vec<KnobReading>, LabError> {
-        let stop = lab.stop.clone();
-        let mut all = Vec::new();
-        for (setting, found) in self.settings.iter().zip(&self.found) {
-            all.push(KnobReading {
-                knob: setting.knob.clone(),
-                place: setting.place.clone(),
-                asked: setting.value.clone(),
-                found: found.clone(),
-                before: lab.waiting(Some(&stop), |wait| self.read(setting, wait))?,
-                after: None,
-            });
-        }
-        Ok(all)
-    }
-
-    /// Reads them again after the measurement.
-    pub fn read_after(
-        &self,
-        lab: &mut Lab<'_>,
-        readings: &mut [KnobReading],
-    ) -> Result<(), LabError> {
-        let stop = lab.stop.clone();
-        for (reading, setting) in readings.iter_mut().zip(&self.settings) {
-            reading.after = lab.waiting(Some(&stop), |wait| self.read(setting, wait))?;
-        }
-        Ok(())
-    }
-
-    fn read(&self, setting: &Setting, wait: &mut Wait<'_>) -> Result<Option<String>, LabError> {
-        if !matches!(setting.place, KnobPlace::Own { .. }) {
-            return Ok(fathom_knobs::read(&self.root, &setting.place, &setting.knob).ok());
-        }
-        let own = std::slice::from_ref(setting);
-        let drift = fathom_knobs::drift(&self.root, own, &self.own, wait);
-        match drift.first() {
-            Some(drift) if drift.now.is_none() && wait.is_over() => {
-                self.is_cut.set(true);
-                Err(LabError::Interrupted)
-            }
-            Some(drift) => Ok(drift.now.clone()),
-            None => Ok(Some(setting.value.clone())),
-        }
-    }
-
-    /// Which setting is not what it was set to; none when nobody interfered.
-    pub fn drift(&self, lab: &mut Lab<'_>) -> Result<Option<String>, LabError> {
-        let (root, settings, own, stop) = (&self.root, &self.settings, &self.own, lab.stop.clone());
-        let drift = lab.waiting(Some(&stop), |wait| fathom_knobs::drift(root, settings, own, wait));
-        if drift.iter().any(|drift| drift.now.is_none()) && stop.is_set() {
-            self.is_cut.set(true);
-            return Err(LabError::Interrupted);
-        }
-        let one = |d: &fathom_knobs::Drift| {
-            let now = d.now.as_deref().unwrap_or("not readable");
-            format!("{} of {} was set to {} and is {now}", d.knob, d.place.name(), d.asked)
-        };
-        let all: Vec<String> = drift.iter().map(one).collect();
-        Ok((!all.is_empty()).then(|| {
-            format!("somebody else changed a setting during the trial: {}", all.join("; "))
-        }))
-    }
-
-    /// What somebody else has changed and the cell leaves as it is: its trials would be measured with something else than those before.
-    pub fn theirs(&self) -> Option<String> {
-        let set: Vec<(&Setting, Option<&str>)> =
-            self.settings.iter().zip(self.found.iter().map(Option::as_deref)).collect();
-        let mut theirs = self.theirs.iter();
-        let found = theirs.find(|one| !self.usual.is_set(one, &self.theirs, &set));
-        found.map(Theirs::told).or_else(|| self.target_mounts.changed(&self.root))
-    }
-
-    /// Takes the settings of the last cell back. What somebody else has changed since stays as they set it, and in the journal.
-    ///
-    /// # Errors
-    /// [`LabError::Cell`] when one cannot be put back.
-    fn restore_knobs(&mut self, wait: &mut Wait<'_>) -> Result<(), LabError> {
-        self.tried.clear();
-        self.settings.clear();
-        self.found.clear();
-        self.is_set = false;
-        self.mounted.look(&self.root);
-        let log = Self::log(&mut self.log)?;
-        let (mut failed, mut before) = (Vec::new(), BTreeMap::new());
-        for entry in log.pending() {
-            let Change::Knobs(change) = &entry.change else { continue };
-            let report = restore::restore_entry(&self.root, log, &entry, false, true, wait);
-            match &report.outcome {
-                // Newest first: what the oldest found was there before the experiment.
-                Outcome::ChangedBySomebody(_) => {
-                    let which = |value: &KnobValue| (change.place.clone(), value.knob.clone());
-                    before.extend(change.before.iter().map(|v| (which(v), v.value.clone())));
-                }
-                outcome if outcome.is_done() => {}
-                _ => {
-                    failed.push(report.to_string());
-                    if change.own.is_some() {
-                        self.tried.insert(entry.step, report);
-                    }
-                }
-            }
-        }
-        // Commands of the user's own are not run once more for that.
-        let known =
-            self.first.iter().filter(|((place, _), _)| !matches!(place, KnobPlace::Own { .. }));
-        for (which, value) in known {
-            before.entry(which.clone()).or_insert_with(|| value.clone());
-        }
-        self.theirs = self.changed_since(before, wait);
-        let mounted = std::mem::take(&mut self.mounted);
-        self.learn_mounts(mounted);
-        if failed.is_empty() {
-            return Ok(());
-        }
-        Err(LabError::Cell { reason: failed.join("; "), class: ErrorClass::TargetIo })
-    }
-
-    /// What is not as it was before by now, though fathom has taken its own settings back.
-    fn changed_since(
-        &self,
-        before: BTreeMap<(KnobPlace, String), String>,
-        wait: &mut Wait<'_>,
-    ) -> Vec<Theirs> {
-        let all = before.into_iter().filter_map(|((place, knob), before)| {
-            let setting = Setting { knob, place, value: before };
-            let now = self.read(&setting, wait).ok()??;
-            let Setting { knob, place, value: before } = setting;
-            (now != before).then_some(Theirs { place, knob, before, now })
-        });
-        all.collect()
-    }
-
-    /// Looks for the last time at what was set on what stands now. What somebody has set between two trials stays theirs: it was there before
-    /// the next one, and was put back after it.
-    fn look_at_strayed(&mut self, lab: &mut Lab<'_>) {
-        let mut first = std::mem::take(&mut self.first);
-        let is_own = |place: &KnobPlace| matches!(place, KnobPlace::Own { .. });
-        first.retain(|(place, _), _| !(self.is_cut.get() && is_own(place)));
-        let stop = unheard_yet(lab);
-        let strayed = lab.waiting(stop.as_ref(), |wait| self.changed_since(first, wait));
-        self.strayed.extend(strayed);
     }
 
     /// The targets of the cell's loads, still to be written full: those of the trial before where they are the same.
@@ -571,8 +409,21 @@ impl Bench {
         companion: Option<&str>,
         dir: &Path,
     ) -> Result<(), LabError> {
-        for words in companion::commands(companion.unwrap_or_default()) {
-            let program = self.start_program(lab, &words, dir, Output::default())?;
+        let commands = companion::commands(companion.unwrap_or_default());
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let failed = |source| LabError::TargetIo {
+            path: dir.to_owned(),
+            what: "listening to what the companion says",
+            source,
+        };
+        let (said, stderr) = Said::listen().map_err(failed)?;
+        self.said = Some(said);
+        for words in commands {
+            let stderr = Some(stderr.try_clone().map_err(failed)?);
+            let output = Output { stderr, ..Output::default() };
+            let program = self.start_program(lab, &words, dir, output)?;
             self.companions.push(program);
         }
         Ok(())
@@ -638,10 +489,13 @@ impl Bench {
     /// Ends the load beside the measured one; an error when it had ended by itself, because then there was none.
     pub fn end_companions(&mut self) -> Result<Option<String>, LabError> {
         let mut companions = std::mem::take(&mut self.companions);
+        let said = self.said.take();
         let mut died = None;
         for program in &mut companions {
             if let Ok(Some(ended)) = program.ended() {
-                died = Some(format!("the companion ended before the trial did ({ended})"));
+                let cause = format!("the companion ended before the trial did ({ended})");
+                let last = said.as_ref().map(Said::text).unwrap_or_default();
+                died = Some(program::with_last_line(cause, &last));
             }
         }
         if !companions.is_empty() {
@@ -657,11 +511,15 @@ impl Bench {
         let stop = unheard_yet(lab);
         let taken = lab.waiting(stop.as_ref(), |wait| self.restore_knobs(wait));
         let taken = taken.and_then(|()| self.take_down(lab));
-        if let Err(error) = taken {
-            lab.note(error.to_string());
+        if taken.is_ok() {
+            self.look_at_strayed(lab, &[]);
         }
         let stop = unheard_yet(lab);
         let mut reports = lab.waiting(stop.as_ref(), |wait| self.restore_rest(wait));
+        // What a report says is said by that.
+        let is_said = |text: &str| reports.iter().any(|report| text.contains(&report.to_string()));
+        let failed = taken.err().map(|error| error.to_string());
+        failed.filter(|text| !is_said(text)).into_iter().for_each(|text| lab.note(text));
         let told = |theirs: &Theirs| {
             let words = [&theirs.knob[..], &theirs.place.name()];
             let own = |report: &Report| {
@@ -670,8 +528,12 @@ impl Bench {
             };
             reports.iter().any(own)
         };
-        let strayed: Vec<Theirs> =
-            std::mem::take(&mut self.strayed).into_iter().filter(|theirs| !told(theirs)).collect();
+        let is_told = |place: &KnobPlace| {
+            let (knob, place) = (fathom_knobs::SCHEDULER.to_owned(), place.clone());
+            told(&Theirs { knob, place, before: String::new(), now: String::new() })
+        };
+        let strayed = without_followers(std::mem::take(&mut self.strayed), &is_told);
+        let strayed: Vec<Theirs> = strayed.into_iter().filter(|theirs| !told(theirs)).collect();
         reports.extend(strayed.into_iter().map(|theirs| theirs.report(&lab.run_id)));
         if let Some(log) = self.log.take() {
             run::note_failure(lab, log.close().map(|_| ()).map_err(LabError::from));

@@ -113,22 +113,37 @@ fn options(root: &SysRoot, place: &Path) -> Option<BTreeSet<String>> {
 fn told(place: &Path, left: &BTreeSet<String>, now: &BTreeSet<String>) -> Option<String> {
     let words = |set: &BTreeSet<String>, other| {
         let only: Vec<&str> = set.difference(other).map(String::as_str).collect();
-        if only.is_empty() { "nothing".to_owned() } else { only.join(",") }
+        only.join(",")
     };
-    (left != now).then(|| {
-        format!(
-            "somebody else changed how the filesystem at {} is mounted: {} instead of {}",
-            place.display(),
-            words(now, left),
-            words(left, now)
-        )
-    })
+    let (new, gone) = (words(now, left), words(left, now));
+    let what = match (new.is_empty(), gone.is_empty()) {
+        (false, false) => format!("{new} instead of {gone}"),
+        (false, true) => format!("{new} as well"),
+        (true, false) => format!("without {gone}"),
+        (true, true) => return None,
+    };
+    let place = place.display();
+    Some(format!("somebody else changed how the filesystem at {place} is mounted: {what}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use fathom_testkit::Tree;
+
+    /// Nothing is mounted with nothing.
+    #[test]
+    fn options_that_come_and_go_are_told_by_themselves() {
+        let set = |words: &str| words.split(',').map(str::to_owned).collect::<BTreeSet<String>>();
+        let of = |left: &str, now: &str| {
+            let text = told(Path::new("/m"), &set(left), &set(now))?;
+            Some(text.rsplit("is mounted: ").next().unwrap_or_default().to_owned())
+        };
+        assert_eq!(of("rw,noatime", "rw").as_deref(), Some("without noatime"));
+        assert_eq!(of("rw", "rw,nodev,nosuid").as_deref(), Some("nodev,nosuid as well"));
+        assert_eq!(of("rw,noatime", "rw,relatime").as_deref(), Some("relatime instead of noatime"));
+        assert_eq!(of("rw", "rw"), None);
+    }
 
     #[test]
     fn what_somebody_changes_is_told_until_it_is_mounted_anew() {

@@ -48,11 +48,6 @@ fn governor_act(root: &SysRoot, governor: &str) -> Result<Act, LabError> {
     Ok(act(format!("governor {governor} for {}", names.join(", ")), !is_set))
 }
 
-fn is_as_asked(setting: &fathom_knobs::Setting, now: &str) -> bool {
-    let knob = fathom_knobs::find(&setting.knob);
-    knob.is_ok_and(|knob| fathom_knobs::legal::matches(knob, &setting.value, now))
-}
-
 /// The devices of a setup that were there before it.
 pub(super) fn given(spec: &SetupSpec) -> Vec<PathBuf> {
     let journals = spec.filesystem.iter().flat_map(|fs| fs.journals());
@@ -382,6 +377,7 @@ impl<'a> Survey<'a> {
         let root = |text: &String| act(text.clone(), !text.starts_with("# "));
         let setup =
             self.setups.iter().find(|(spec, _)| *spec == cell.setup).map(|(_, o)| o.clone());
+        let capacity = setup.as_ref().and_then(|outline| outline.in_all);
         let builds = setup.map(|outline| outline.commands.iter().map(root).collect());
         let loads = loads::loads(&cell.workloads, self.plan.is_together).unwrap_or_else(|error| {
             self.refuse(error);
@@ -394,6 +390,7 @@ impl<'a> Survey<'a> {
             index: cell.index,
             name: cell.name(),
             builds: builds.unwrap_or_default(),
+            capacity,
             writes: self.writes(cell, &stacks),
             workloads: loads.iter().map(words).collect(),
             companion: cell.companion.as_deref().map(companion::words),
@@ -412,7 +409,8 @@ impl<'a> Survey<'a> {
         let known = |setting: &fathom_knobs::Setting| {
             let old = old(setting);
             // What is so already is not written.
-            let is_so = old.as_deref().is_some_and(|now| is_as_asked(setting, now));
+            let is_same = |now: &str| fathom_knobs::is_as_asked(&setting.knob, &setting.value, now);
+            let is_so = old.as_deref().is_some_and(is_same);
             let is_own = matches!(setting.place, KnobPlace::Own { .. });
             Write {
                 knob: setting.knob.clone(),

@@ -221,7 +221,7 @@ fn failure(run: &Run<'_>, ended: Option<Ended>) -> Option<String> {
 }
 
 /// A cause with the last thing that the program said, which mostly is why.
-fn with_last_line(cause: String, output: &str) -> String {
+pub(super) fn with_last_line(cause: String, output: &str) -> String {
     const LENGTH_MAX: usize = 200;
     let last = output.lines().rev().map(str::trim).find(|line| !line.is_empty());
     let is_plain = |c: &char| !c.is_control();

@@ -1,6 +1,6 @@
 //! One trial of an experiment: build, set, prepare, measure, read back.
 
-use super::bench::Bench;
+use super::bench::{self, Bench};
 use super::loads::{self, Load, LoadKind};
 use super::resume::Done;
 use super::{Campaign, Void, calm, due, machine, program, server};
@@ -152,6 +152,8 @@ impl Campaign<'_, '_, '_, '_> {
             workload: workload.to_owned(),
             knobs: readings,
             setup: self.bench.setup_facts(),
+            remarks: self.bench.remarks(),
+            capacity: self.bench.capacity(),
             void: void.as_ref().map(|void| void.cause.clone()),
             prepare_ns,
             boot_id: process::boot_id(&self.lab.root),
@@ -217,9 +219,8 @@ impl Campaign<'_, '_, '_, '_> {
         self.bench.fault_point("after a measurement");
         let died = self.bench.end_companions()?;
         self.bench.read_after(self.lab, &mut readings)?;
-        let environment = self
-            .bench
-            .drift(self.lab)?
+        let environment = bench::drift(&readings)
+            .or_else(|| self.bench.changed_beside())
             .or_else(|| self.bench.mounts_changed())
             .or_else(|| machine::drift(&self.lab.root, &self.plan.prepare))
             .or_else(|| calm::Kills::now(&self.lab.root).since(kills))

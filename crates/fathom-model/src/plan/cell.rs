@@ -1,7 +1,7 @@
 //! Cells and trials of an experiment.
 
 use super::PlanWorkload;
-use super::setup::SetupSpec;
+use super::setup::{SetupCapacity, SetupSpec};
 use crate::change::knob::KnobPlace;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,6 +63,12 @@ pub struct CellRecord {
     pub knobs: Vec<KnobReading>,
     /// What the setup came to: the commands that were run, and facts read back.
     pub setup: Vec<String>,
+    /// What of that is otherwise than one would expect; empty of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+    /// What of its devices the setup lets one use, as the kernel has it; none without slices, array and volume, and of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<SetupCapacity>,
     /// Why the trial does not count; none when it does.
     pub void: Option<String>,
     /// How long apply, build, prepare and settle took, in nanoseconds.

@@ -1,6 +1,7 @@
 //! What an experiment would do, before anything is touched, and how the machine was before and after one.
 
 use super::cell::Slot;
+use super::setup::SetupCapacity;
 use serde::{Deserialize, Serialize};
 
 /// A plan worked out on this machine.
@@ -73,6 +74,9 @@ pub struct CellOutline {
     pub name: String,
     /// Commands that build its setup, as they will be run.
     pub builds: Vec<Act>,
+    /// About what of its devices the setup lets one use; none without slices, array and volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<SetupCapacity>,
     /// Settings that are written.
     pub writes: Vec<Write>,
     /// What is issued, one line for each workload.

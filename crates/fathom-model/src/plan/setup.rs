@@ -32,15 +32,35 @@ impl SetupSpec {
         *self == Self::default()
     }
 
+    /// True when how much can be used is not simply the size of a device: for slices, arrays, volumes, and filesystems over several devices.
+    #[must_use]
+    pub fn has_capacity(&self) -> bool {
+        self.slice.is_some()
+            || self.array.is_some()
+            || self.volume.is_some()
+            || self.filesystem.as_ref().is_some_and(FilesystemSpec::takes_all_devices)
+    }
+
     /// True when something takes all of the devices; otherwise the first alone is used.
     #[must_use]
     pub fn takes_all_devices(&self) -> bool {
-        let takes_all = |fs: &FilesystemSpec| fs.is_on_each || fs.spans_devices();
         self.array.is_some()
             || self.multipath.is_some()
             || self.volume.is_some()
-            || self.filesystem.as_ref().is_some_and(takes_all)
+            || self.filesystem.as_ref().is_some_and(FilesystemSpec::takes_all_devices)
     }
+}
+
+/// What of its devices a setup lets one use: equal pieces of unlike devices leave the rest of the larger ones idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupCapacity {
+    /// Of all devices together, in bytes; of several paths to one disk, of the disk.
+    pub devices_bytes: u64,
+    /// What they hold in the end, in bytes: the size of what a load or a filesystem lies on, of all of these.
+    pub usable_bytes: u64,
+    /// What nothing uses, in bytes: because another device is smaller, because a slice leaves it out, or because it stands by as a spare.
+    /// What is left between the three is redundancy, and what the layers keep for themselves.
+    pub wasted_bytes: u64,
 }
 
 /// A map of several paths to one disk.
@@ -218,6 +238,12 @@ pub struct FilesystemSpec {
 }
 
 impl FilesystemSpec {
+    /// True when it lies on all devices below: one over all of them, or one on each.
+    #[must_use]
+    pub fn takes_all_devices(&self) -> bool {
+        self.is_on_each || self.spans_devices()
+    }
+
     /// True for one filesystem over all devices below.
     #[must_use]
     pub fn spans_devices(&self) -> bool {

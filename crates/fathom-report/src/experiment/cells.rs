@@ -1,6 +1,7 @@
 //! The table of an experiment's cells, best first, with what its words mean.
 
 use super::words;
+use crate::ratio::not_told_note;
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_model::plan::Metric;
@@ -29,6 +30,9 @@ fn table(study: &ExperimentStudy) -> Table {
             let more = [("change", Align::Right), ("interval", Align::Right)];
             columns.extend(more.into_iter().chain([("", Align::Left), ("spread", Align::Right)]));
         }
+    }
+    if study.has_capacity() {
+        columns.extend(words::CAPACITY.map(|title| (title, Align::Right)));
     }
     columns.push(("trials", Align::Right));
     let mut table = Table::new(columns, 2);
@@ -72,6 +76,9 @@ fn row(study: &ExperimentStudy, cell: &CellStudy) -> Vec<String> {
         row.push(change.map_or("", |c| words::decision(c.decision)).to_owned());
         let spread = own.as_ref().and_then(|own| own.spread);
         row.push(spread.map_or_else(String::new, format_share));
+    }
+    if study.has_capacity() {
+        row.extend(words::capacity(cell.capacity.as_ref()));
     }
     let counts = cell.figures.iter().flatten().map(|own| own.median.count);
     row.push(counts.max().unwrap_or(0).to_string());
@@ -187,6 +194,12 @@ pub fn legend(study: &ExperimentStudy) -> Vec<String> {
     } else {
         push("Medians over trials; spread: standard deviation over trials.");
     }
+    if study.has_capacity() {
+        push(words::CAPACITY_LEGEND);
+    }
+    let all = study.cells.iter().flat_map(|cell| cell.figures.iter().flatten());
+    let ratios = all.filter_map(|own| Some(own.change.as_ref()?.answer.ratio));
+    not_told_note(ratios).into_iter().for_each(&mut push);
     gaps(study).into_iter().for_each(&mut push);
     if study.ranking.leaders.len() > 1 && study.cells.len() > 1 {
         push("not told apart: with 95 % the best of all is among these and the one called best.");

@@ -43,32 +43,43 @@ pub fn text(outline: &Outline, width: usize) -> String {
 }
 
 fn cells(outline: &Outline, width: usize) -> String {
-    let columns = [
+    let mut columns = vec![
         ("", Align::Right),
         ("cell", Align::Left),
         ("workloads", Align::Left),
         ("beside it", Align::Left),
-        ("one trial", Align::Right),
     ];
+    let has_capacity = outline.cells.iter().any(|cell| cell.capacity.is_some());
+    if has_capacity {
+        columns.extend(words::CAPACITY.map(|title| (title, Align::Right)));
+    }
+    columns.push(("one trial", Align::Right));
     let mut table = Table::new(columns, 2);
     // What is the same in all cells is said once.
     let first = outline.cells.first().map(|cell| &cell.workloads);
     let is_same =
         outline.cells.len() > 1 && outline.cells.iter().all(|c| Some(&c.workloads) == first);
     for cell in &outline.cells {
-        table.row([
+        let mut row = vec![
             (cell.index + 1).to_string(),
             cell.name.clone(),
             if is_same { String::new() } else { cell.workloads.join("; ") },
             cell.companion.clone().unwrap_or_default(),
-            format_duration(cell.trial_ns),
-        ]);
+        ];
+        if has_capacity {
+            row.extend(words::capacity(cell.capacity.as_ref()));
+        }
+        row.push(format_duration(cell.trial_ns));
+        table.row(row);
     }
     let mut out = table.render_to(0, width);
     if let Some(workloads) = first.filter(|_| is_same) {
         for workload in workloads {
             push_wrapped_to(&mut out, width, "", &format!("Load: {workload}"));
         }
+    }
+    if has_capacity {
+        push_wrapped_to(&mut out, width, "", words::CAPACITY_LEGEND);
     }
     out
 }
@@ -205,12 +216,14 @@ mod tests {
     use expect_test::expect;
     use fathom_model::plan::cell::Slot;
     use fathom_model::plan::outline::Write;
+    use fathom_model::plan::setup::SetupCapacity;
 
     fn outline() -> Outline {
         let cell = |index: u32, scheduler: &str| CellOutline {
             index,
             name: format!("scheduler={scheduler}"),
             builds: Vec::new(),
+            capacity: None,
             writes: vec![Write {
                 knob: "block.scheduler".into(),
                 place: "sda".into(),
@@ -317,6 +330,32 @@ mod tests {
         assert!(large.contains("written to devices, with test files of 2 GiB (10 GiB"), "{large}");
         assert!(
             own.contains("Cell 1 (scheduler=none):\n  mkfs.ext4") && !own.contains("every cell")
+        );
+    }
+
+    /// What of unlike disks can be used differs from cell to cell.
+    #[test]
+    fn how_much_can_be_used() {
+        let mut outline = outline();
+        assert!(!text(&outline, 100).contains("usable"));
+        let of = |usable_mib: u64, wasted_mib: u64| SetupCapacity {
+            devices_bytes: 240 << 20,
+            usable_bytes: usable_mib << 20,
+            wasted_bytes: wasted_mib << 20,
+        };
+        outline.cells[0].capacity = Some(of(236, 0));
+        outline.cells[1].capacity = Some(of(141, 48));
+        let told = text(&outline, 100);
+        let lines: Vec<&str> = told.lines().skip(3).take(3).collect();
+        let expected = [
+            "   cell             usable  wasted   one trial",
+            "1  scheduler=none  236 MiB     0 B  1 min 03 s",
+            "2  scheduler=bfq   141 MiB  48 MiB  1 min 03 s",
+        ];
+        assert_eq!(lines, expected, "{told}");
+        assert!(
+            told.contains("\nusable: what the setup holds of its devices; wasted: what"),
+            "{told}"
         );
     }
 

@@ -290,6 +290,36 @@ fn what_was_not_compared_is_no_answer() {
     );
 }
 
+/// Equal pieces of unlike disks: what a cell costs in room stands beside what it brings.
+#[test]
+fn room_stands_beside_the_figures() {
+    let mut sample = schedulers(8);
+    assert!(!text(&studied(&sample), 110).contains("usable"));
+    for record in &mut sample.2 {
+        let cell = record.cell.as_mut().expect("a cell");
+        // Of the third cell nothing is built.
+        let usable_mib = [236_u64, 141, 0][cell.slot.cell as usize];
+        cell.capacity = (usable_mib > 0).then_some(fathom_model::plan::setup::SetupCapacity {
+            devices_bytes: 240 << 20,
+            usable_bytes: usable_mib << 20,
+            wasted_bytes: if usable_mib == 141 { 48 << 20 } else { 0 },
+        });
+    }
+    let study = studied(&sample);
+    let told = text(&study, 130);
+    let rows: Vec<Vec<&str>> = told
+        .lines()
+        .filter(|line| line.starts_with("mq-") || line.starts_with("none "))
+        .map(|line| line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect())
+        .collect();
+    assert!(rows[0].ends_with(&["141 MiB", "48 MiB", "8", "<- best"]), "{told}");
+    assert!(rows[1].ends_with(&["236 MiB", "0 B", "8", "(baseline)"]), "{told}");
+    assert!(told.contains("\nusable: what the setup holds of its devices;"), "{told}");
+    let json = serde_json::to_value(&study.cells).expect("JSON");
+    assert_eq!(json[1]["capacity"]["wasted_bytes"], 48 << 20);
+    assert!(json[2].get("capacity").is_none());
+}
+
 /// The baseline is what the plan says, and not what the machine has.
 #[test]
 fn as_it_is_means_what_the_machine_has() {

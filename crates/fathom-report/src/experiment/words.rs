@@ -1,7 +1,8 @@
 //! Words for the figures of an experiment and for changes.
 
 pub use crate::ratio::{change, change_with, interval, scatter, times};
-use fathom_base::units::{format_count, format_ns, format_rate};
+use fathom_base::units::{format_count, format_ns, format_rate, format_size};
+use fathom_model::plan::setup::SetupCapacity;
 use fathom_model::plan::{Metric, MetricUnit};
 use fathom_stats::equivalence::Decision;
 use fathom_stats::interval::Estimate;
@@ -107,6 +108,22 @@ pub fn percent(share: f64) -> String {
 #[must_use]
 pub fn count(number: usize, one: &str, several: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {several}") }
+}
+
+/// The columns of a setup's capacity.
+pub const CAPACITY: [&str; 2] = ["usable", "wasted"];
+
+/// What they mean.
+pub const CAPACITY_LEGEND: &str = "usable: what the setup holds of its devices; wasted: what nothing of it uses, because another device is smaller, because a \
+    slice leaves it out, or as a spare.";
+
+/// What stands in them; nothing of a cell without.
+#[must_use]
+pub fn capacity(capacity: Option<&SetupCapacity>) -> [String; 2] {
+    let of = |bytes: fn(&SetupCapacity) -> u64| {
+        capacity.map_or_else(String::new, |own| format_size(bytes(own)))
+    };
+    [of(|own| own.usable_bytes), of(|own| own.wasted_bytes)]
 }
 
 /// A cell's levels in a line.

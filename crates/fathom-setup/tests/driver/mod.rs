@@ -6,7 +6,7 @@ use fathom_guard::faults::Faults;
 use fathom_guard::{Consent, Protected};
 use fathom_inspect::identity;
 use fathom_model::change::Change;
-use fathom_model::plan::setup::SetupSpec;
+use fathom_model::plan::setup::{SetupCapacity, SetupSpec};
 use fathom_setup::{Builder, Undo};
 use fathom_sys::blkdev;
 use fathom_sys::loopdev;
@@ -111,6 +111,7 @@ fn cycle(state: &Path, text: &str, end: End<'_>) -> Result<(), String> {
     };
     println!("TARGET {}", built.target.display());
     println!("CLAIM {}", built.claim.is_some());
+    tell_in_all(built.capacity)?;
     for fact in &built.facts {
         println!("FACT {fact}");
     }
@@ -166,6 +167,12 @@ fn check(state: &Path, text: &str) -> Result<(), String> {
         println!("CAPACITY {capacity:?}");
     }
     println!("SYNC {:?}", outline.sync_ns);
+    tell_in_all(outline.in_all)
+}
+
+fn tell_in_all(capacity: Option<SetupCapacity>) -> Result<(), String> {
+    let Some(capacity) = capacity else { return Ok(()) };
+    println!("IN ALL {}", serde_json::to_string(&capacity).map_err(|error| error.to_string())?);
     Ok(())
 }
 

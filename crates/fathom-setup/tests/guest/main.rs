@@ -5,6 +5,7 @@ mod arrays;
 #[path = "../driver/mod.rs"]
 mod driver;
 mod paths;
+mod unlike;
 mod volumes;
 
 use fathom_model::plan::setup::SetupSpec;
@@ -21,7 +22,10 @@ fn main() -> ExitCode {
     if std::env::var_os(driver::ROLE).is_some() {
         return driver::play();
     }
-    fathom_testkit::run_parallel(GUESTS, vec![arrays::trial(), volumes::trial(), paths::trial()])
+    fathom_testkit::run_parallel(
+        GUESTS,
+        vec![arrays::trial(), volumes::trial(), paths::trial(), unlike::trial()],
+    )
 }
 
 /// A job whose steps can call this program as the driver: `setup WHAT STATE SPEC`. The state lies on the host, and outlives

@@ -32,6 +32,8 @@ pub fn experiment(store: &mut fathom_store::Store, id: &str) {
                 after: Some(scheduler.into()),
             }],
             setup: Vec::new(),
+            remarks: Vec::new(),
+            capacity: None,
             void: None,
             prepare_ns: 2_000_000_000,
             boot_id: None,

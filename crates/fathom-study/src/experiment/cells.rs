@@ -5,6 +5,7 @@ use super::figures::Figure;
 use super::looks;
 use fathom_model::plan::Metric;
 use fathom_model::plan::cell::Cell;
+use fathom_model::plan::setup::SetupCapacity;
 use fathom_stats::equivalence::{Comparison, Decision, Question};
 use fathom_stats::interval::{Estimate, median_interval};
 use fathom_stats::means::coefficient_of_variation;
@@ -28,6 +29,9 @@ pub struct CellStudy {
     pub is_baseline: bool,
     /// Why it cannot exist and was never measured.
     pub impossible: Option<String>,
+    /// What of its devices the setup let one use, as its last trial says; none without slices, array and volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<SetupCapacity>,
     /// In the order of the study's figures; none where no trial of it has the figure.
     pub figures: Vec<Option<CellFigure>>,
 }
@@ -107,6 +111,7 @@ pub fn study(
             levels: cell.levels.clone(),
             is_baseline: place == baseline,
             impossible: cell.impossible.clone(),
+            capacity: None,
             figures: figures.iter().zip(values).map(figure).collect(),
         }
     };

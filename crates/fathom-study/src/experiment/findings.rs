@@ -3,7 +3,7 @@
 use super::boots::Boots;
 use super::cells::{Adjustment, CellStudy, Change, Values, is_one_settled};
 use super::figures::Figure;
-use super::{ExperimentStudy, drift};
+use super::{ExperimentStudy, drift, values};
 use crate::{rules, verdict, watch};
 use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity, Verdict};
@@ -283,6 +283,35 @@ pub fn of_commands(records: &[&Record]) -> Vec<Finding> {
     by_trials(records, all, &of_one)
 }
 
+/// So many remarks about what was built are told.
+const REMARKS_MAX: usize = 5;
+
+/// What of the setups is otherwise than one would expect: each remark once, with the cells that it is of.
+#[must_use]
+pub fn of_setups(records: &[&Record]) -> Vec<Finding> {
+    let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut cells: Vec<String> = Vec::new();
+    for own in records.iter().filter_map(|record| record.cell.as_ref()) {
+        let name = values::name(&own.levels);
+        for remark in &own.remarks {
+            match found.iter_mut().find(|(known, _)| known == remark) {
+                None => found.push((remark, vec![name.clone()])),
+                Some((_, names)) if names.contains(&name) => {}
+                Some((_, names)) => names.push(name.clone()),
+            }
+        }
+        if !cells.contains(&name) {
+            cells.push(name);
+        }
+    }
+    let said = |(remark, names): (&str, Vec<String>)| {
+        let of =
+            if names.len() == cells.len() { String::new() } else { format!(" ({})", some(&names)) };
+        Finding::new("setup-remark", Severity::Note, format!("what was built{of}: {remark}"))
+    };
+    found.into_iter().take(REMARKS_MAX).map(said).collect()
+}
+
 /// The findings of each trial, those of one kind together.
 fn by_trials(
     records: &[&Record],
@@ -355,6 +384,29 @@ mod tests {
     use crate::experiment::study;
     use fathom_base::prng::Prng;
     use fathom_model::finding::Verdict;
+
+    /// A filesystem that cannot be as empty as that, and an array that was not synchronised.
+    #[test]
+    fn what_is_otherwise_than_expected_is_told_with_its_cells() {
+        let mut sample = sample(3);
+        let told = |sample: &Sample| -> Vec<String> {
+            let study = study(&sample.plan, &sample.cells, &sample.records);
+            let own = study.findings.into_iter().filter(|finding| finding.id == "setup-remark");
+            own.map(|finding| finding.summary).collect()
+        };
+        assert_eq!(told(&sample), [] as [&str; 0]);
+        let fill = "filesystem.fill 1%: 3.1 % full, as df counts, without a single file";
+        for record in &mut sample.records {
+            let cell = record.cell.as_mut().expect("a cell");
+            cell.remarks.push("raid5 was assumed clean: no first synchronisation".to_owned());
+            if cell.slot.cell == 1 {
+                cell.remarks.push(fill.to_owned());
+            }
+        }
+        let name = super::values::name(&sample.cells[1].levels);
+        let all = "what was built: raid5 was assumed clean: no first synchronisation";
+        assert_eq!(told(&sample), [all.to_owned(), format!("what was built ({name}): {fill}")]);
+    }
 
     fn sample(blocks: u32) -> Sample {
         let mut prng = Prng::new(1, 0);

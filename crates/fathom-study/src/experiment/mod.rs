@@ -173,7 +173,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         question: plan.question.clone(),
         factors: plan.factors.iter().map(|factor| factor.name.clone()).collect(),
         figures,
-        cells: studied,
+        cells: with_capacity(studied, &trials),
         baseline,
         is_together: plan.is_together,
         application: plan.workloads.iter().filter_map(figure_name).collect(),
@@ -205,12 +205,20 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
     study
 }
 
+fn with_capacity(mut cells: Vec<CellStudy>, trials: &Trials<'_>) -> Vec<CellStudy> {
+    for cell in &mut cells {
+        cell.capacity = trials.capacity(cell.cell);
+    }
+    cells
+}
+
 /// What the plan and the trials that count speak against.
 fn of_records(plan: &Plan, cells: &[Cell], records: &[&Record]) -> Vec<Finding> {
     let mut found: Vec<Finding> = figures::unnamed(plan).into_iter().collect();
     found.extend(boots::mixed(cells, records));
     found.extend(findings::of_trials(records));
     found.extend(findings::of_commands(records));
+    found.extend(findings::of_setups(records));
     found
 }
 
@@ -254,6 +262,12 @@ impl ExperimentStudy {
             own.is_some_and(Option::is_some)
         };
         figure.is_none_or(has)
+    }
+
+    /// Some cell stands on slices, an array or a volume, of which it is known how much can be used.
+    #[must_use]
+    pub fn has_capacity(&self) -> bool {
+        self.cells.iter().any(|cell| cell.capacity.is_some())
     }
 
     /// Places of the cells that can exist and have no value of the figure that decides first.

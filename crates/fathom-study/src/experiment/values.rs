@@ -4,6 +4,7 @@ use super::figures::{self, Figure};
 use fathom_base::order::Order;
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::{Cell, CellRecord, Slot};
+use fathom_model::plan::setup::SetupCapacity;
 use fathom_model::record::{Ending, Record};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,6 +138,12 @@ impl<'a> Trials<'a> {
     /// The records that count.
     pub fn records(&self) -> &[&'a Record] {
         &self.good
+    }
+
+    /// What of its devices the setup of a cell let one use, by the last of its trials that says so.
+    pub fn capacity(&self, cell: u32) -> Option<SetupCapacity> {
+        let own = self.good.iter().rev().filter_map(|record| record.cell.as_ref());
+        own.filter(|own| own.slot.cell == cell).find_map(|own| own.capacity)
     }
 
     /// The figure in every block of each cell: `[cell][block]`, in the order of the cells.

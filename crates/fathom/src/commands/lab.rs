@@ -402,7 +402,7 @@ fn measure(
         })?;
     let Some(finished) = finished else { return Ok(measured.exit) };
     let studied = study::study(&finished.plan, &finished.cells, &finished.records);
-    let mut text = super::planned::text(output, &studied);
+    let mut text = super::planned::text(output, &told_once(studied.clone(), &finished));
     text += &ended_text(&finished, "fathom lab with the same plan goes on with the next trial");
     text += &around_text(&finished.around);
     let _ = writeln!(text, "{}", measured.stored_as(|show| format!(". Next: {show}")));
@@ -454,6 +454,23 @@ pub(super) fn exit_of(finished: &Finished) -> Exit {
     left.fold(ended, Exit::max)
 }
 
+/// In the place of what is told below, in its own words.
+const BELOW: &str = "settings of the trial before could not be put back, see below";
+
+/// What could not be put back is told once, at the end, and not with each trial that could not begin because of it.
+fn told_once(mut studied: study::ExperimentStudy, finished: &Finished) -> study::ExperimentStudy {
+    let left = finished.restored.iter().filter(|report| !report.outcome.is_done());
+    for report in left.map(ToString::to_string) {
+        for void in studied.void.iter_mut().filter(|void| void.cause.contains(&report)) {
+            void.cause = BELOW.to_owned();
+        }
+        for finding in &mut studied.findings {
+            finding.summary = finding.summary.replace(&report, BELOW);
+        }
+    }
+    studied
+}
+
 pub(super) fn ended_text(finished: &Finished, again: &str) -> String {
     let mut text = match &finished.ended {
         Ended::Complete => String::new(),
@@ -469,7 +486,7 @@ pub(super) fn ended_text(finished: &Finished, again: &str) -> String {
             // What stayed is told below, in its own words.
             let is_below = |report: &restore::Report| cause.contains(&report.to_string());
             let cause = match finished.restored.iter().any(is_below) {
-                true => "settings of the trial before could not be put back, see below",
+                true => BELOW,
                 false => cause.as_str(),
             };
             let why = match class {

@@ -12,6 +12,7 @@ pub fn trials() -> Vec<Trial> {
     )
     .test("states_of_an_array_are_levels", states)
     .test("data_begin_where_the_cell_says", offsets)
+    .test("room_on_unlike_disks_stands_in_columns", unlike)
     .test("a_member_that_fails_makes_the_trial_void", member)
     .test("kills_leave_no_array", kills)
     .test("kills_in_containers_leave_no_array", contained)
@@ -103,6 +104,9 @@ fn job(job: GuestJob) -> GuestJob {
 array.state = [\"normal\", \"degraded\", \"rebuilding\", \"checking\"]' >/run/states.toml
              plan 100ms '[factors]
 array.data_offset = [\"1025k\", \"64k\"]' >/run/offsets.toml
+             plan 100ms 'array.data_offset = \"1MiB\"
+[factors]
+array.level = [\"raid5\", \"raid0\"]' | sed -e '/^array.level = \"/d' -e s,ubdc,ubdd, >/run/unlike.toml
              plan 20s '' >/run/member.toml
              plan 100ms '[knobs]
 md.stripe_cache_size = 300' >/run/killed.toml
@@ -114,6 +118,9 @@ md.stripe_cache_size = 300' | sed 's/^depth.*/size = \"8MiB\"/' >/run/boxed.toml
         .step("after_states", ". /run/lib.sh; left")
         .step("offsets", ". /run/lib.sh; fathom --json --quiet lab /run/offsets.toml $(destroy)")
         .step("after_offsets", ". /run/lib.sh; left")
+        .step("unlike_plan", ". /run/lib.sh; fathom --json lab /run/unlike.toml --dry-run $(destroy ubda ubdb ubdd)")
+        .step("unlike", ". /run/lib.sh; fathom --json lab /run/unlike.toml $(destroy ubda ubdb ubdd)")
+        .step("after_unlike", ". /run/lib.sh; left")
         .step(
             "member",
             ". /run/lib.sh
@@ -314,6 +321,31 @@ fn offsets(report: &GuestReport) {
         let found: Vec<u64> =
             members.flatten().filter_map(|member| member["offset_bytes"].as_u64()).collect();
         assert_eq!(found, [kib << 10; 3], "{level}: {nodes:?}");
+    }
+}
+
+/// 48, 48 and 400 MiB, of which a MiB each is before the data: raid5 takes 47 of each, raid0 goes on with the largest alone.
+fn unlike(report: &GuestReport) {
+    const MIB: u64 = 1 << 20;
+    let expected = [("raid5", 2 * 47, 352), ("raid0", 47 + 47 + 399, 0)];
+    let plan = result(report, "unlike_plan", 0);
+    let records = all_of(report, "unlike", 2);
+    let cells = answered(report, "unlike")["experiment"]["cells"].clone();
+    for (at, (level, usable, wasted)) in expected.into_iter().enumerate() {
+        let expected = serde_json::json!({
+            "devices_bytes": 496 * MIB, "usable_bytes": usable * MIB, "wasted_bytes": wasted * MIB,
+        });
+        assert_eq!(cells[at]["levels"][0][1], level);
+        assert_eq!(cells[at]["capacity"], expected, "{level}");
+        assert_eq!(plan["outline"]["cells"][at]["capacity"], expected, "{level}");
+        let record = records.iter().find(|record| record["cell"]["levels"][0][1] == level);
+        let record = record.unwrap_or_else(|| panic!("no {level}"));
+        let size = &record["targets"][0]["size_bytes"];
+        assert_eq!(*size, Value::from(usable * MIB), "{level}: as the target has it");
+    }
+    for step in ["unlike_plan", "unlike"] {
+        let said = &report.step(step).stderr;
+        contains(said, &["usable", "wasted", "94 MiB", "352 MiB", "493 MiB", "  0 B"]);
     }
 }
 

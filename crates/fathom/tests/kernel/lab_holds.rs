@@ -1,7 +1,7 @@
 //! `fathom lab`: what a trial says that it was measured with is what it was measured with: settings after a start that takes it up, the
 //! filesystem that was built, every target's devices, nothing beside it; and all is put back when the journal's disk is full.
 
-use crate::cli::{Sandbox, p, run, wait_until};
+use crate::cli::{Done, Sandbox, p, run, wait_until};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
@@ -27,6 +27,15 @@ pub fn trials() -> Vec<Trial> {
         ),
         kernel_test("lab_settings_of_every_target", &ext4, every_target),
         kernel_test("lab_full_disk_of_the_journal", &ext4, full_journal),
+        kernel_test("lab_what_no_cell_sets", &ext4, nobodys_setting),
+        kernel_test("lab_own_knobs_are_read_once", &[FathomBinary], read_once),
+        kernel_test(
+            "lab_fuller_than_asked",
+            &[FathomBinary, FsOnLoop(FsKind::Xfs), Tool("sfdisk")],
+            fuller_than_asked,
+        ),
+        kernel_test("lab_what_stays_is_told_once", &[FathomBinary], no_way_back),
+        kernel_test("lab_companion_says_why", &[FathomBinary], mistyped_companion),
         kernel_test("lab_ended_by_disturbances", &[FathomBinary], disturbed),
     ]
 }
@@ -46,6 +55,78 @@ fn have_settings(records: &[Value], places: usize) {
     }
 }
 
+/// A filesystem that is fuller than asked for as it is made, on a slice of its device: how full, and how much of the device is used, stand in the result.
+fn fuller_than_asked() {
+    const MIB: u64 = 1 << 20;
+    let sandbox = Sandbox::new();
+    let text = "[[workload]]\nuse = 'randread'\nduration = '80ms'\nwarmup = '0s'\nsize = '1M'\n[setup]\ndevices = ['loop:320MiB']\n\
+        slice.start = '4MiB'\nfilesystem.type = 'xfs'\nfilesystem.fill = '1%'\n[design]\nblocks = 1\nsentinel = false\n";
+    let file = plan(&sandbox, "fuller", text);
+    let dry = sandbox.json(&["lab", p(&file), "--dry-run"], &[0]);
+    let expected = serde_json::json!({
+        "devices_bytes": 320 * MIB, "usable_bytes": 315 * MIB, "wasted_bytes": 5 * MIB,
+    });
+    assert_eq!(dry.result()["outline"]["cells"][0]["capacity"], expected);
+    let done = sandbox.run(&["lab", p(&file)]);
+    let run = done.stdout.split("fathom show ").nth(1).unwrap_or_else(|| panic!("{done:?}"));
+    let shown = sandbox.json(&["show", run.split_whitespace().next().unwrap()], &[0, 1]);
+    assert_eq!(shown.result()["experiment"]["cells"][0]["capacity"], expected);
+    let told = |done: &Done| done.stdout.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let dry = sandbox.run(&["lab", p(&file), "--dry-run", "--new"]);
+    for (done, columns) in [(&dry, "usable wasted one trial"), (&done, "usable wasted trials")] {
+        let told = told(done);
+        assert!(told.contains(columns) && told.contains("315 MiB 5 MiB 1"), "{told}");
+    }
+    let (remark, rest) = ("what was built: filesystem.fill 1%: ", "without a single file");
+    assert!(told(&done).contains(remark) && told(&done).contains(rest), "{done:?}");
+    sandbox.nothing_left(&[]);
+}
+
+/// The command that puts a setting back fails: the trial after it cannot begin, and why is said once when that happens and once in the result.
+fn no_way_back() {
+    let sandbox = Sandbox::new();
+    let value = sandbox.scratch.join("value");
+    fs::write(&value, "a\n").unwrap();
+    let text = format!(
+        "target = 'null:'\n[[workload]]\nlabel = 'app'\ncommand = 'sleep 0.05'\n\
+         [[own_knob]]\nname = 'x'\nread = 'cat {0}'\nwrite = '[ {{value}} = b ] && echo b > {0} || {{ echo no way back >&2; exit 3; }}'\nvalues = ['a', 'b']\n\
+         [knobs]\nown.x = 'b'\n[design]\nblocks = 3\nsentinel = false\n[[objective]]\nmetric = 'application'\n",
+        p(&value)
+    );
+    let done = sandbox.run(&["lab", p(&plan(&sandbox, "stuck", &text))]);
+    const WHY: &str = "(exit status: 3): no way back";
+    let counts = [&done.stdout, &done.stderr].map(|text| text.matches(WHY).count());
+    assert_eq!((done.code, counts), (5, [1, 1]), "{done:?}");
+    let void = "void: block 2, baseline, app: settings of the trial before could not be put back, see below";
+    assert!(done.stdout.contains(void) && done.stdout.contains("\nNOT as before"), "{done:?}");
+    // Whole where it is stored.
+    let run = done.stdout.split("fathom show ").nth(1).unwrap();
+    let shown = sandbox.run(&["show", run.split_whitespace().next().unwrap()]);
+    assert!(shown.stdout.contains(WHY), "{shown:?}");
+    fs::write(&value, "a\n").unwrap();
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+    sandbox.nothing_left(&[]);
+}
+
+/// A companion that cannot be run says why.
+fn mistyped_companion() {
+    let sandbox = Sandbox::new();
+    let text = "target = 'null:'\n[[workload]]\nlabel = 'app'\ncommand = 'sleep 0.3'\n\
+        [factors]\ncompanion = ['no-such-program', 'echo chatter >&2; echo; no-such-program']\n\
+        [design]\nblocks = 3\nsentinel = false\n[[objective]]\nmetric = 'application'\n";
+    let done = sandbox.json(&["lab", p(&plan(&sandbox, "mistyped", text))], &[1]);
+    let causes: Vec<Value> =
+        done.records().iter().map(|record| record["cell"]["void"].clone()).collect();
+    let is_told = |cause: &Value| {
+        let cause = cause.as_str().unwrap_or_default();
+        cause.starts_with("the companion ended before the trial did (exit status 127): ")
+            && cause.contains("no-such-program")
+            && cause.contains("not found")
+            && !cause.contains("chatter")
+    };
+    assert!(causes.len() == 3 && causes.iter().all(is_told), "{causes:?}");
+}
+
 /// Where failures end nothing, it is said what does.
 fn disturbed() {
     let sandbox = Sandbox::new();
@@ -54,6 +135,78 @@ fn disturbed() {
     let done = sandbox.run(&["lab", p(&plan(&sandbox, "disturbed", text))]);
     let told = "ENDED, because none of the last three trials counts; the last: the companion ended before the trial did";
     assert!(done.code == 1 && done.stdout.contains(told), "{done:?}");
+}
+
+/// Somebody changes the read-ahead while the first cell is measured, in an experiment that sets nothing at all: that trial is void, and so
+/// are the others, which would be measured with something else. It stays as they set it, and that is said.
+fn nobodys_setting() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let before = machine(&sandbox, &[fs.device()]);
+    let device = fs.device().name();
+    let ahead = Path::new("/sys/block").join(&device).join("queue/read_ahead_kb");
+    let was = fs::read_to_string(&ahead).unwrap().trim().to_owned();
+    let flag = sandbox.scratch.join("flag");
+    let command = format!(
+        "[ -e {flag} ] || {{ : > {flag}; echo 512 > {ahead}; }}; sleep 0.1",
+        flag = p(&flag),
+        ahead = p(&ahead)
+    );
+    let load = format!("[[workload]]\nlabel = 'app'\ncommand = '{command}'\n");
+    let metric = "[[objective]]\nmetric = 'application'\n";
+    let text = format!("{load}[design]\nblocks = 4\nsentinel = false\n{metric}");
+    let file = plan(&sandbox, "nobodys", &text);
+    let done = sandbox.json(&["lab", p(&file), p(fs.dir())], &[1]);
+    let causes: Vec<Value> =
+        done.records().iter().map(|record| record["cell"]["void"].clone()).collect();
+    let causes: Vec<&str> = causes.iter().map(|cause| cause.as_str().unwrap_or("-")).collect();
+    let knob = format!("block.read_ahead_kb of {device}");
+    let meanwhile =
+        format!("during the trial, which this cell does not set: {knob} was {was} and is 512");
+    let later = format!(
+        "changed {knob} during the experiment, which this cell does not set: it is 512 now, before it was {was}"
+    );
+    assert!(causes[0].ends_with(&meanwhile), "{causes:?}");
+    assert!(
+        causes.len() == 3 && causes[1..].iter().all(|cause| cause.ends_with(&later)),
+        "{causes:?}"
+    );
+    let left = done.result()["restored"].to_string();
+    assert!(left.contains(&format!("it is 512, before the experiment it was {was}")), "{left}");
+    fs::write(&ahead, &was).unwrap();
+    assert_same(&before, &machine(&sandbox, &[fs.device()]), "written back");
+    // Nobody does that.
+    let done = sandbox.json(&["lab", p(&file), p(fs.dir()), "--new"], &[0, 1]);
+    let has_void = |record: &Value| !record["cell"]["void"].is_null();
+    assert!(done.records().len() == 4 && !done.records().iter().any(has_void), "{done:?}");
+    sandbox.nothing_left(&[]);
+}
+
+/// The command that reads a setting may take its time, or do something: at each moment it is run once.
+fn read_once() {
+    let sandbox = Sandbox::new();
+    let [value, count] = ["value", "count"].map(|name| sandbox.scratch.join(name));
+    fs::write(&value, "a\n").unwrap();
+    let text = format!(
+        "target = 'null:'\n[[workload]]\nlabel = 'app'\ncommand = 'sleep 0.05'\n\
+         [[own_knob]]\nname = 'mine'\nread = 'echo read >> {count}; cat {value}'\nwrite = 'echo {{value}} > {value}'\nvalues = ['a', 'b']\n\
+         [factors]\nown.mine = ['a', 'b']\n[design]\nblocks = 1\nsentinel = false\n[[objective]]\nmetric = 'application'\n",
+        count = p(&count),
+        value = p(&value)
+    );
+    let done = sandbox.json(&["lab", p(&plan(&sandbox, "once", &text))], &[0, 1]);
+    for record in done.records() {
+        let knob = &record["cell"]["knobs"][0];
+        let level = &record["cell"]["levels"][0][1];
+        let seen = [&knob["found"], &knob["before"], &knob["after"]];
+        assert_eq!(seen, [&Value::from("a"), level, level], "{record}");
+    }
+    let reads = fs::read_to_string(&count).unwrap().lines().count();
+    // Whether it can be read at all; of the cell that is set already: found, before and after the measurement; of the other one the same,
+    // and after its two writes; before it is put back, and in the end.
+    assert_eq!((done.records().len(), reads), (2, 1 + 3 + 3 + 2 + 1 + 1), "{done:?}");
+    assert_eq!(fs::read_to_string(&value).unwrap(), "a\n");
+    sandbox.nothing_left(&[]);
 }
 
 /// Somebody changes the options that a factor has chosen: that trial is void and says so, and the next one has them again.
@@ -77,7 +230,7 @@ fn remounted() {
     let told = causes[0].as_str().unwrap_or_default();
     assert!(
         told.contains("somebody else changed how the filesystem at")
-            && told.contains("instead of noatime"),
+            && told.ends_with("is mounted: without noatime"),
         "{causes:?}"
     );
     assert!(causes.len() == 3 && causes[1..].iter().all(Value::is_null), "{causes:?}");

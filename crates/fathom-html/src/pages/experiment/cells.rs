@@ -191,6 +191,9 @@ fn table(study: &ExperimentStudy, caption: &str, places: &[usize]) -> Table {
             columns.extend([Column::left(""), Column::right("p"), Column::right("spread")]);
         }
     }
+    if study.has_capacity() {
+        columns.extend(words::CAPACITY.map(Column::right));
+    }
     columns.push(Column::right("trials"));
     let mut table = Table::new(caption, columns);
     table.is_sortable = true;
@@ -226,6 +229,16 @@ fn row(study: &ExperimentStudy, cell: &CellStudy, places: &[usize]) -> Vec<Cell>
         if figure.is_objective {
             row.extend(against(figure, own.as_ref()));
         }
+    }
+    if study.has_capacity() {
+        let values = cell.capacity.map(|own| [own.usable_bytes, own.wasted_bytes]);
+        let texts = words::capacity(cell.capacity.as_ref());
+        row.extend(
+            texts.into_iter().enumerate().map(|(place, text)| Cell {
+                text,
+                value: values.map(|values| values[place] as f64),
+            }),
+        );
     }
     let counts = cell.figures.iter().flatten().map(|own| own.median.count);
     let trials = counts.max().unwrap_or(0);

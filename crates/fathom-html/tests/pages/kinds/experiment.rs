@@ -76,6 +76,30 @@ fn too_few_blocks_and_a_narrowing_design() {
     expect_file!["golden/narrowing.md"].assert_eq(&markdown(&head, &records, Some(&plan)));
 }
 
+/// What unlike disks lose in room stands in the table of all cells.
+#[test]
+fn room_stands_beside_the_figures() {
+    let (plan, mut records) = two_factors(8);
+    let written = |records: &[Record]| fathom_html::markdown::markdown(&of(&plan, records));
+    assert!(!written(&records).contains("wasted"));
+    for record in &mut records {
+        let cell = record.cell.as_mut().expect("a cell");
+        cell.capacity = Some(fathom_model::plan::setup::SetupCapacity {
+            devices_bytes: 240 << 20,
+            usable_bytes: 141 << 20,
+            wasted_bytes: 48 << 20,
+        });
+    }
+    let told = written(&records);
+    let row = |words: &str| {
+        let line = told.lines().find(|line| line.starts_with('|') && line.contains(words));
+        line.unwrap_or_else(|| panic!("{words}: {told}")).to_owned()
+    };
+    assert!(row("usable").contains("| usable | wasted | trials |"), "{}", row("usable"));
+    // Not of the bars above, where a cell has its name in one column.
+    assert!(row("| 141 MiB").contains("| 141 MiB | 48 MiB | 8 |"), "{}", row("| 141 MiB"));
+}
+
 #[test]
 fn what_has_no_trial_or_no_plan_is_a_page_too() {
     let (plan, records) = two_factors(8);
