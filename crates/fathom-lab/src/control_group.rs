@@ -46,6 +46,36 @@ pub fn check_place(root: &SysRoot, jobs: &[Job]) -> Result<(), LabError> {
     if is_asked(jobs) { place(root, jobs).map(drop) } else { Ok(()) }
 }
 
+/// Finds out whether this kernel has weights for groups at all, as far as that shows before there is one. `with_bfq` says of each of the devices
+/// whether the scheduler bfq shares it; empty where that is not known.
+///
+/// # Errors
+/// [`LabError::Load`], as it would be said when a group is made.
+pub fn check_weights(root: &SysRoot, jobs: &[Job], with_bfq: &[bool]) -> Result<(), LabError> {
+    let Some(job) = jobs.iter().find(|job| job.cgroup_weight.is_some()) else { return Ok(()) };
+    let known = cgroup_io::weights(root);
+    let lacks = |has_bfq: bool| if has_bfq { known.bfq } else { known.cost } == Some(false);
+    let all = if with_bfq.is_empty() { &[true, false][..] } else { with_bfq };
+    match all.iter().all(|has_bfq| lacks(*has_bfq)) {
+        true => {
+            let what = no_weights_for(with_bfq);
+            Err(LabError::Load(LoadError::Missing { job: job.name.clone(), what }))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Why a weight cannot be set.
+fn no_weights_for(with_bfq: &[bool]) -> String {
+    let (is_bfq, is_other) = (with_bfq.contains(&true), with_bfq.contains(&false));
+    let lacks = match (is_bfq, is_other) {
+        (true, false) => "not in the scheduler bfq, which the device has",
+        (false, true) => "not in io.cost, and the device has not the scheduler bfq",
+        _ => "neither in the scheduler (bfq) nor in io.cost",
+    };
+    format!("cgroup_weight: this kernel has weights for control groups {lacks}")
+}
+
 /// Finds out whether the targets can be limited.
 ///
 /// # Errors
@@ -291,9 +321,8 @@ impl ControlGroup {
             self.findings.extend((!is_shared).then(|| no_weights(&device.name)));
         }
         if self.record.weight.is_none() {
-            return Err(io::Error::other(
-                "cgroup_weight: this kernel has weights for control groups neither in the scheduler (bfq) nor in io.cost",
-            ));
+            let with_bfq: Vec<bool> = devices.iter().map(|device| device.has_bfq).collect();
+            return Err(io::Error::other(no_weights_for(&with_bfq)));
         }
         Ok(())
     }
@@ -319,7 +348,7 @@ fn refused(path: &Path, error: &io::Error) -> LabError {
 }
 
 /// Weights mean something only where somebody shares the device by them.
-fn no_weights(device: &str) -> Finding {
+pub(crate) fn no_weights(device: &str) -> Finding {
     let text = format!(
         "cgroup_weight has no effect on {device}: neither the scheduler bfq nor io.cost shares it by weights here"
     );

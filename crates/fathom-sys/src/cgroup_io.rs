@@ -273,11 +273,44 @@ impl WeightedBy {
     }
 }
 
+/// Whether groups have weights on this machine, as far as that shows before there is one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Weights {
+    /// In the scheduler bfq; none while no group shows it, or bfq is not loaded yet.
+    pub bfq: Option<bool>,
+    /// In the cost model; none while nobody shows it.
+    pub cost: Option<bool>,
+}
+
+/// Finds out which weights the kernel has, from a group that is there: the root of all groups shows none of its own.
+#[must_use]
+pub fn weights(root: &SysRoot) -> Weights {
+    let Some(own) = group_dirs(root, "io").into_iter().next() else { return Weights::default() };
+    // Only the root of all groups has no type.
+    let is_root = !root.exists(own.join("cgroup.type"));
+    let below = || root.names(&own).into_iter().map(|name| own.join(name));
+    let has_io =
+        |dir: &PathBuf| root.exists(dir.join("cgroup.type")) && root.exists(dir.join("io.stat"));
+    let shown = if has_io(&own) { Some(own.clone()) } else { below().find(has_io) };
+    let has = |by: WeightedBy| shown.as_ref().map(|dir| root.exists(dir.join(by.file())));
+    let is_loaded = root.names("sys/block").into_iter().any(|disk| {
+        let schedulers = root.text(Path::new("sys/block").join(disk).join("queue/scheduler"));
+        schedulers.is_some_and(|all| all.split([' ', '[', ']']).any(|word| word == "bfq"))
+    });
+    Weights {
+        bfq: has(WeightedBy::Bfq).filter(|has| *has || is_loaded),
+        cost: has(WeightedBy::Cost).or(is_root.then(|| root.exists(own.join(COST)))),
+    }
+}
+
+/// The control file of the cost model, which the root of all groups alone has.
+const COST: &str = "io.cost.qos";
+
 /// Whether the cost model is enabled for a device; none when only somebody above can tell.
 #[must_use]
 pub fn is_cost_enabled(root: &SysRoot, device: DevNo) -> Option<bool> {
     let top = group_dirs(root, "io").pop()?;
-    let text = root.read(top.join("io.cost.qos")).ok()?;
+    let text = root.read(top.join(COST)).ok()?;
     let own = text.lines().find(|line| line.split(' ').next() == Some(&device.to_string()));
     Some(own.is_some_and(|line| line.split(' ').any(|word| word == "enable=1")))
 }
@@ -405,6 +438,47 @@ mod tests {
         assert_eq!(after(true), "", "another group may need it");
         fs::remove_dir_all(&dir).unwrap();
         remove_left(&group, true).unwrap();
+    }
+
+    /// What of the kernel's weights shows, given the files of the own group and a group below it.
+    #[test]
+    fn weights_show_in_a_group_that_is_there() {
+        let known = |case: &str, group: &str, files: &[&str]| {
+            let dir = std::env::temp_dir().join(format!("fathom-w-{case}-{}", std::process::id()));
+            let groups = format!("0::{group}\n");
+            let fixed = [
+                ("proc/self/cgroup", groups.as_str()),
+                ("proc/self/mountinfo", "1 0 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+                ("sys/block/sda/queue/scheduler", "[none] mq-deadline bfq\n"),
+            ];
+            let skip = usize::from(case == "unloaded");
+            let files = files.iter().map(|file| (*file, "\n"));
+            for (path, content) in fixed.into_iter().take(3 - skip).chain(files) {
+                let path = dir.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, content).unwrap();
+            }
+            let found = weights(&SysRoot::at(&dir));
+            fs::remove_dir_all(&dir).unwrap();
+            (found.bfq, found.cost)
+        };
+        const ROOT: &str = "sys/fs/cgroup/cgroup.controllers";
+        let group = ["sys/fs/cgroup/a/cgroup.type", "sys/fs/cgroup/a/io.stat"];
+        let with = |file: &'static str| [group[0], group[1], file];
+        let both =
+            [group[0], group[1], "sys/fs/cgroup/a/io.weight", "sys/fs/cgroup/a/io.bfq.weight"];
+        assert_eq!(known("own", "/a", &both), (Some(true), Some(true)));
+        assert_eq!(known("below", "/", &both), (Some(true), Some(true)));
+        assert_eq!(known("neither", "/a", &group), (Some(false), Some(false)));
+        let cost = with("sys/fs/cgroup/a/io.weight");
+        assert_eq!(known("cost", "/a", &cost), (Some(false), Some(true)));
+        // The file comes with the module.
+        assert_eq!(known("unloaded", "/a", &cost), (None, Some(true)));
+        // The root of all groups alone.
+        assert_eq!(known("alone", "/", &[ROOT]), (None, Some(false)));
+        assert_eq!(known("model", "/", &[ROOT, "sys/fs/cgroup/io.cost.qos"]), (None, Some(true)));
+        // A group without the controller shows nothing.
+        assert_eq!(known("off", "/a", &[group[0]]), (None, None));
     }
 
     #[test]

@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 mod there;
+mod weights;
 
 /// What is known of the surroundings before anything begins.
 pub struct Ground<'a> {
@@ -386,6 +387,7 @@ impl<'a> Survey<'a> {
         let stacks = self.stacks_of(&loads);
         self.look_at_places(cell, &loads);
         self.look_at_read_ahead(cell, &loads, &stacks);
+        self.look_at_weights(cell, &loads, &stacks);
         CellOutline {
             index: cell.index,
             name: cell.name(),

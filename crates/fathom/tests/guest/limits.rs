@@ -67,6 +67,10 @@ fn job(job: GuestJob) -> GuestJob {
         .step("after", "groups")
         .step("weight", "fathom run randread /dev/loop0 operations=100 cgroup_weight=300")
         .step("weight_after", "groups; ls /run/store/owned")
+        .setup("plan", "printf 'question = \"?\"\ntarget = \"/dev/loop0\"\n[[workload]]\nuse = \"randread\"\nduration = \"100ms\"\ncgroup_weight = 300\n[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 1\n[[objective]]\nmetric = \"iops\"\n' >weights.toml")
+        .step("weight_plan", "fathom lab weights.toml --dry-run")
+        .step("weight_lab", "fathom lab weights.toml")
+        .step("weight_lab_after", "groups; cat /sys/block/loop0/queue/nr_requests")
         .step("memory", "load_it /tmp/img operations=100 direct=no cgroup_weight=300")
         .step("own", "mkdir $C/a; (echo $BASHPID >$C/a/cgroup.procs; exec fathom --json --quiet run randread /dev/loop0 operations=200 cgroup_max=read_iops:100)")
         .step("own_after", "groups")
@@ -183,6 +187,13 @@ fn refusals(report: &GuestReport) {
     let weight = ended(report, "weight", 4).said();
     contains(&weight, &["/sys/fs/cgroup/fathom-", "this kernel has weights", "bfq", "io.cost"]);
     assert_eq!(ended(report, "weight_after", 0).stdout, ".: io\n", "all is as before");
+    // An experiment is refused before its first trial, and by its dry run.
+    let plan = ended(report, "weight_plan", 4);
+    contains(&plan.stdout, &["REFUSED", "job 'read'", "this kernel has weights", "not in io.cost"]);
+    let lab = ended(report, "weight_lab", 4).said();
+    contains(&lab, &["job 'read'", "this kernel has weights", "not in io.cost"]);
+    assert!(!lab.contains("/sys/fs/cgroup/fathom-"), "no group was made for it: {lab}");
+    assert!(ended(report, "weight_lab_after", 0).stdout.starts_with(".: io\n"), "all is as before");
     let shared = ended(report, "shared", 4).said();
     let words = ["/sys/fs/cgroup/a is not fathom's alone", "systemd-run --scope -p Delegate=io"];
     contains(&shared, &words);
