@@ -3,6 +3,7 @@
 //! Facts are read in four rounds. Attributes first, which wake nobody. Then drives are asked whether they sleep. Those that
 //! do not are asked for their health, and what lies on them is read. At last each node gets a key of its own.
 
+mod held;
 mod keys;
 mod whole;
 
@@ -27,7 +28,6 @@ use fathom_model::system::StorageHost;
 use fathom_sys::mounts::Mount;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::{dm, openers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -279,7 +279,8 @@ impl Look<'_> {
         if self.root.is_live() {
             self.superblocks(rests, &mut allowances);
             self.backing_files(rests, &mut allowances);
-            self.opened();
+            self.held();
+            self.unsettled(&mut allowances);
         }
         allowances
     }
@@ -316,38 +317,6 @@ impl Look<'_> {
                 (None, Some(facts)) => filesystem::add_space(self.root, mount, target, facts),
                 (None, None) => {}
             }
-        }
-    }
-
-    /// Who has what open that seems to be idle: the disks of virtual machines.
-    fn opened(&mut self) {
-        let below: BTreeSet<usize> =
-            self.nodes.iter().flat_map(|node| node.below.iter().copied()).collect();
-        let has_filesystem = |node: &Node| {
-            node.details().content.as_ref().is_some_and(|content| content.filesystem.is_some())
-        };
-        let is_asked = |&&(index, _): &&(usize, BlockDir)| {
-            let node = &self.nodes[index];
-            let transport = node.drive.as_ref().and_then(|drive| drive.transport.as_deref());
-            !below.contains(&index) && (has_filesystem(node) || transport == Some("nvme"))
-        };
-        let asked: Vec<_> = self.devices.iter().filter(is_asked).collect();
-        if asked.is_empty() {
-            return;
-        }
-        let (open, blind) = (openers::open_devices(self.root), openers::blindness(self.root));
-        for (index, device) in asked {
-            let Some(devno) = device.devno() else { continue };
-            let node = &self.nodes[*index];
-            let count = node.dm.as_ref().and_then(|_| dm::open_count(devno).ok());
-            // Whoever has all of a disk open may use every part of it.
-            let disk = node.below.first().filter(|_| node.kind == NodeKind::Partition);
-            let disk = disk.and_then(|&disk| self.nodes[disk].devno.as_deref()?.parse().ok());
-            let is_open = count.is_some_and(|count| count > 0)
-                || open.contains(&devno)
-                || disk.is_some_and(|disk| open.contains(&disk));
-            let is_sure = is_open || count.is_some() || blind.is_none();
-            self.nodes[*index].detail.get_or_insert_default().opened = is_sure.then_some(is_open);
         }
     }
 

@@ -30,6 +30,13 @@ impl Allowance {
         self.left_bytes
     }
 
+    /// What is left when all that was read is read once more; none when that is too much.
+    #[must_use]
+    pub fn again(self) -> Option<Self> {
+        let read_bytes = READ_BYTES_MAX - self.left_bytes;
+        Some(Self { left_bytes: self.left_bytes.checked_sub(read_bytes)? })
+    }
+
     /// Takes so many bytes, or none of them when fewer are left.
     pub fn take(&mut self, bytes: u64) -> Option<()> {
         self.left_bytes = self.left_bytes.checked_sub(bytes)?;

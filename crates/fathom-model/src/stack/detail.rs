@@ -18,7 +18,8 @@ pub struct Detail {
     pub in_flight: Option<(u64, u64)>,
     /// Counters since boot (`stat`): operations, bytes and milliseconds.
     pub counters: Option<DiskCounters>,
-    /// Whether anybody has it open, as a virtual machine does, where nothing of the kernel's layers stands on it; none where
+    /// Whether anybody has it open, as a virtual machine does, or a filesystem's driver has it without a mount (`umount --lazy`), where
+    /// nothing else of the kernel's layers stands on it; none where
     /// that was not asked or not all could be seen.
     pub opened: Option<bool>,
     /// Names under `/dev/disk/by-*`, without the prefix: `by-id/wwn-...`.
