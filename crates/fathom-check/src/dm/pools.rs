@@ -51,6 +51,8 @@ pub struct PoolState<'a> {
     pub without_space: &'a str,
     /// The metadata has to be checked before the pool may be written again.
     pub needs_check: bool,
+    /// What is free in the pool is told to no device below it (`no_discard_passdown`).
+    pub keeps_discards: bool,
 }
 
 impl PoolState<'_> {
@@ -82,6 +84,7 @@ pub fn pool_status(text: &str) -> Option<PoolStatus<'_>> {
         mode,
         without_space: without_space.copied().unwrap_or_default(),
         needs_check: rest.contains(&"needs_check"),
+        keeps_discards: rest.contains(&"no_discard_passdown"),
     }))
 }
 

@@ -8,6 +8,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod trim;
+#[cfg(test)]
+mod trim_tests;
 mod twins;
 #[cfg(test)]
 mod twins_tests;
@@ -71,6 +73,13 @@ pub const RULES: &[Rule] = &[
         options::data_writeback
     ),
     rule!("mount-sync", "every write waits for the disk", Medium, Guest, options::sync),
+    rule!(
+        "mount-commit-late",
+        "a crash takes minutes of work with it",
+        Low,
+        Host,
+        options::commit_late
+    ),
     rule!("mount-strictatime", "every read writes", Low, Guest, options::strict_atime),
     rule!(
         "discard-online",

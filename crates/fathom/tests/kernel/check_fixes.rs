@@ -20,6 +20,8 @@ const MENDED: &[(FsKind, &str, &str)] = &[
     (FsKind::Ext4, "strictatime", "mount-strictatime"),
     (FsKind::Xfs, "strictatime", "mount-strictatime"),
     (FsKind::Btrfs, "strictatime", "mount-strictatime"),
+    (FsKind::Ext4, "commit=300", "mount-commit-late"),
+    (FsKind::Btrfs, "commit=300", "mount-commit-late"),
 ];
 
 /// Filesystem, mount options that no remount takes away, the option that tells it, and the rule.

@@ -1,7 +1,7 @@
 //! `fathom check` on btrfs over several devices, in places that hide themselves, and after a measurement.
 
 use crate::check::{defect, rules};
-use crate::cli::{Done, GIB, MIB, Sandbox, p};
+use crate::cli::{self, Done, GIB, MIB, Sandbox, p};
 use crate::filesystems::mounted;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Zram};
 use fathom_testkit::{
@@ -25,6 +25,8 @@ pub fn trials() -> Vec<Trial> {
             &[FathomBinary, FsOnLoop(FsKind::Ext4), FsOnLoop(FsKind::Xfs)],
             journals,
         ),
+        kernel_test("check_tells_a_loop_whose_file_keeps_its_space", &ext4, keeps_space),
+        kernel_test("check_waits_for_a_filesystem_that_is_let_go", &ext4, let_go),
     ]
 }
 
@@ -227,4 +229,58 @@ fn journal_of(fs: &MountedFs, journal: &LoopDevice) {
             assert!(lines.iter().any(is_drawn), "{target:?}: {lines:#?}");
         }
     }
+}
+
+/// A filesystem of the kernel that cannot take space out of a file, and one that can.
+fn keeps_space() {
+    const RULE: &str = "trim-lost";
+    let (sandbox, scratch) = (Sandbox::new(), Scratch::new().unwrap());
+    let memory = Mount::new("ramfs", Path::new("none"), "").unwrap();
+    for (dir, is_kept) in [(memory.dir(), true), (scratch.path(), false)] {
+        let image = dir.join("image");
+        fs::File::create(&image).unwrap().set_len(16 * MIB).unwrap();
+        let device = LoopDevice::over(&image, &LoopOptions::default()).unwrap();
+        let fs = MountedFs::with(FsKind::Ext4, device, &["-E", "nodiscard"], "").unwrap();
+        let done = sandbox.json(&["check", p(fs.dir())], &[0]);
+        assert_eq!(rules(&done).contains(&RULE.to_owned()), is_kept, "{}", p(dir));
+        let trimmed = command::run_tool("fstrim", [p(fs.dir())]).map_err(|e| e.to_string());
+        if is_kept {
+            let found = defect(&done, RULE);
+            assert_eq!(found["node"], p(fs.device().path()), "{found}");
+            assert!(found["evidence"].to_string().contains("ramfs at "), "{found}");
+            assert!(trimmed.unwrap_err().contains("not supported"));
+        } else {
+            trimmed.unwrap();
+        }
+    }
+}
+
+/// Unmounted lazily, and held by a file that is open: no list of mounts has it, and its superblock looks as after a crash. A copy of the
+/// device as it was is what it looks like.
+fn let_go() {
+    const RULE: &str = "filesystem-unclean";
+    let (sandbox, scratch) = (Sandbox::new(), Scratch::new().unwrap());
+    let device = LoopDevice::new(32 * MIB).unwrap();
+    FsKind::Ext4.make(device.path(), &[]).unwrap();
+    let place = scratch.join("place");
+    fs::create_dir(&place).unwrap();
+    command::run_tool("mount", [p(device.path()), p(&place)]).unwrap();
+    let held = fs::File::create(place.join("held")).unwrap();
+    held.sync_all().unwrap();
+    let image = scratch.join("copy");
+    fs::copy(device.backing(), &image).unwrap();
+    command::run_tool("umount", ["--lazy", p(&place)]).unwrap();
+    let unclean = |device: &LoopDevice| {
+        let done = sandbox.json(&["check", p(device.path())], &[0]);
+        let node = nodes(&done).into_iter().find(|node| node["name"] == device.name()).unwrap();
+        (rules(&done).contains(&RULE.to_owned()), node["detail"]["opened"].clone())
+    };
+    let of_held = unclean(&device);
+    drop(held);
+    let known = format!("/sys/fs/ext4/{}", device.name());
+    cli::wait_until("the kernel lets it go", || !Path::new(&known).exists());
+    let copy = LoopDevice::over(&image, &LoopOptions::default()).unwrap();
+    assert_eq!(of_held, (false, Value::Bool(true)), "the kernel has it");
+    assert!(!unclean(&device).0, "it was put away");
+    assert!(unclean(&copy).0, "nobody has it");
 }

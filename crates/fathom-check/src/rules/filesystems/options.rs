@@ -357,6 +357,51 @@ pub(super) fn sync(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
+/// From here on the flusher threads have long written what waits (`vm.dirty_expire_centisecs`), and the journal has not.
+const COMMIT_LATE_S: u64 = 60;
+
+/// The journal waits for minutes before it writes what happened by itself.
+pub(super) fn commit_late(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    let found = all.iter().filter_map(|m| {
+        let seconds: u64 = m.mount.option_value("commit")?.parse().ok()?;
+        // What each takes without a word on it (ext4(5), btrfs(5)).
+        let usual_s = match m.fs.fs_type.as_str() {
+            "ext3" | "ext4" => 5,
+            "btrfs" => 30,
+            _ => return None,
+        };
+        (seconds > COMMIT_LATE_S && m.is_writable()).then_some((m, seconds, usual_s))
+    });
+    found
+        .map(|(m, seconds, usual_s)| {
+            let place = &m.mount.mount_point;
+            Defect::new(
+                "mount-commit-late",
+                Gravity::Low,
+                Some(&m.key),
+                format!(
+                    "{place} is mounted with commit={seconds}: a crash takes up to {seconds} s of \
+                    work with it"
+                ),
+            )
+            .seen(m.options_file(), format!("commit={seconds}"))
+            .because(format!(
+                "files that were made, renamed or grown within the last {seconds} s are as they \
+                were before, unless their program asked for fsync; and what has gathered is \
+                written in bursts, behind which others wait"
+            ))
+            .command(
+                format!("the default of {usual_s} s"),
+                format!("mount -o remount,commit={usual_s} {}", word(place)),
+            )
+            .advise("and take commit= out of /etc/fstab")
+            .risking("disks that are to sleep wake more often; whoever chose it for that keeps it")
+            .verified_by(format!("fathom check {} no longer shows it", word(place)))
+        })
+        .collect()
+}
+
 /// Every read of a file writes its time of access.
 pub(super) fn strict_atime(scene: &Scene<'_>) -> Vec<Defect> {
     let all = mounted(scene);

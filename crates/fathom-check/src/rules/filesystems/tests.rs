@@ -1,15 +1,15 @@
 //! Filesystems in trouble, and healthy ones beside them.
 
-use super::{RULES, btrfs, loops, options, space, state, trim};
+use super::{RULES, btrfs, loops, options, space, state};
 use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Defect, Gravity, Step};
 use fathom_model::snapshot::{MOUNTS_FILE, Unread};
+use fathom_model::stack::NodeKind;
 use fathom_model::stack::detail::{BackingPlace, DriveIdentity, FsSuperblock};
-use fathom_model::stack::{Node, NodeKind};
 use fathom_model::system::{FstabEntry, StorageHost, Timer};
 
 /// A filesystem on a partition of a disk.
-fn on_disk(fs_type: &str) -> (Bench, usize, usize) {
+pub(super) fn on_disk(fs_type: &str) -> (Bench, usize, usize) {
     let mut bench = Bench::new();
     let disk = bench.disk("sda");
     let part = bench.partition("sda1", MIB, disk);
@@ -17,7 +17,7 @@ fn on_disk(fs_type: &str) -> (Bench, usize, usize) {
     (bench, fs, mount)
 }
 
-fn timer(kind: &str, enabled: bool) -> Timer {
+pub(super) fn timer(kind: &str, enabled: bool) -> Timer {
     Timer { name: kind.into(), kind: kind.into(), enabled, ..Timer::default() }
 }
 
@@ -350,6 +350,26 @@ fn an_external_journal_wants_another_spindle() {
 }
 
 #[test]
+fn commits_that_wait_for_minutes_are_told() {
+    for (kind, option, told) in [
+        ("ext4", "commit=60", None),
+        ("ext4", "commit=61", Some("mount -o remount,commit=5 /srv")),
+        ("btrfs", "commit=300", Some("mount -o remount,commit=30 /srv")),
+        ("ext4", "commit=late", None),
+        ("xfs", "commit=300", None),
+    ] {
+        let (mut bench, _, mount) = on_disk(kind);
+        bench.mount_of(mount).super_options.push(option.into());
+        let found = bench.ask(options::commit_late);
+        let command = found.first().and_then(|defect| defect.fix[0].command.as_deref());
+        assert_eq!(command, told, "{kind} {option}");
+        found.iter().for_each(crate::fixtures::assert_complete);
+        bench.mount_of(mount).super_options[0] = "ro".into();
+        assert_eq!(bench.ask(options::commit_late), [], "nothing waits there");
+    }
+}
+
+#[test]
 fn options_that_cost_are_told() {
     let (mut bench, _, mount) = on_disk("ext4");
     bench.mount_of(mount).effective_options = vec!["data=journal".into()];
@@ -369,95 +389,6 @@ fn options_that_cost_are_told() {
     bench.one(options::strict_atime);
     bench.mount_of(mount).super_options.push("lazytime".into());
     assert_eq!(bench.ask(options::strict_atime), [], "times stay in memory");
-}
-
-#[test]
-fn discards_at_once_are_told_by_drive() {
-    let (mut bench, _, mount) = on_disk("ext4");
-    bench.mount_of(mount).super_options.push("discard".into());
-    assert_eq!(bench.one(trim::online).gravity, Gravity::Medium);
-    for cheap in ["nvme", "virtio"] {
-        bench.drive_of(0).transport = Some(cheap.into());
-        assert_eq!(bench.one(trim::online).gravity, Gravity::Low, "{cheap}");
-    }
-    *bench.mount_of(mount).super_options.last_mut().unwrap() = "discard=async".into();
-    assert_eq!(bench.ask(trim::online), []);
-    // Of a drive that is not known nothing grave can be said, and memory takes them gladly.
-    let (mut bench, fs, mount) = on_disk("ext4");
-    bench.mount_of(mount).super_options.push("discard".into());
-    bench.node(fs).below.clear();
-    let unknown = bench.add(Node::new(NodeKind::Unknown, "/dev/root"), &[]);
-    bench.node(fs).below.push(unknown);
-    let defect = bench.one(trim::online);
-    assert_eq!((defect.gravity, defect.certainty), (Gravity::Low, Certainty::Possible));
-    let tmpfs = bench.add(Node::new(NodeKind::Memory, "tmpfs"), &[]);
-    let image = bench.loop_device("loop0", &[tmpfs]);
-    bench.node(fs).below = vec![image];
-    assert_eq!(bench.ask(trim::online), []);
-    // F2FS says this of itself, and sends them in the background.
-    let (mut bench, _, mount) = on_disk("f2fs");
-    bench.mount_of(mount).super_options.push("discard".into());
-    assert_eq!(bench.ask(trim::online), []);
-}
-
-#[test]
-fn flash_wants_to_be_told_what_is_free() {
-    let mut bench = Bench::new();
-    let ssd = bench.ssd("sda");
-    let part = bench.partition("sda1", MIB, ssd);
-    let (_, mount) = bench.mounted("ext4", "/srv", part);
-    assert_eq!(bench.ask(trim::never), [], "timers were not read");
-    bench.snapshot.system.timers = vec![timer("md-check", true), timer("trim", false)];
-    assert_eq!(bench.one(trim::never).gravity, Gravity::Medium);
-    bench.snapshot.system.timers[1].enabled = true;
-    assert_eq!(bench.ask(trim::never), []);
-    bench.snapshot.system.timers[1].enabled = false;
-    bench.mount_of(mount).super_options.push("discard".into());
-    assert_eq!(bench.ask(trim::never), []);
-    bench.mount_of(mount).super_options.pop();
-    // ZFS has ways of its own, and for all others one timer is enough.
-    let other = bench.ssd("sdb");
-    let (zfs, _) = bench.mounted("zfs", "/tank", other);
-    assert!(bench.one(trim::never).also.is_empty());
-    bench.fs_of(zfs).fs_type = "xfs".into();
-    let defect = bench.one(trim::never);
-    assert_eq!(defect.summary, "/srv, /tank lie on flash that nobody tells what is free");
-    assert_eq!((defect.also.len(), defect.evidence.len()), (1, 3));
-    bench.drive_of(other).transport = Some("virtio".into());
-    bench.drive_of(ssd).transport = Some("virtio".into());
-    assert_eq!(bench.ask(trim::never), [], "what is below is the host's matter");
-}
-
-#[test]
-fn a_layer_that_keeps_discards_is_told() {
-    let mut bench = Bench::new();
-    let ssd = bench.ssd("sda");
-    let table = ["0 8 crypt aes-xts-plain64 - 0 8:0 32768".to_owned()];
-    let crypt = bench.dm("dm-0", "home", "CRYPT-LUKS2-x", &table, &[ssd]);
-    assert_eq!(bench.ask(trim::lost), [], "nothing is mounted there");
-    bench.mounted("ext4", "/home", crypt);
-    let defect = bench.one(trim::lost);
-    assert_eq!(defect.gravity, Gravity::Low);
-    assert_eq!(
-        defect.fix[0].command.as_deref(),
-        Some("cryptsetup refresh --allow-discards --persistent home")
-    );
-    bench.dm_of(crypt).table =
-        vec!["0 8 crypt aes-xts-plain64 - 0 8:0 32768 1 no_write_workqueue".to_owned()];
-    assert_eq!(
-        bench.one(trim::lost).fix[0].command.as_deref(),
-        Some("cryptsetup refresh --allow-discards --perf-no_write_workqueue --persistent home"),
-        "what the mapping has stays"
-    );
-    bench.queue_of(crypt).discard_max_bytes = Some(GIB);
-    assert_eq!(bench.ask(trim::lost), []);
-    // Only the layer that keeps them is told, not those on it.
-    bench.queue_of(crypt).discard_max_bytes = Some(0);
-    let volume = bench.dm("dm-1", "vg-data", "LVM-x", &["0 8 linear 253:1 0".to_owned()], &[crypt]);
-    bench.mounted("xfs", "/data", volume);
-    assert_eq!(bench.one(trim::lost).node.as_deref(), Some("/dev/dm-0"));
-    bench.queue_of(ssd).discard_max_bytes = Some(0);
-    assert_eq!(bench.ask(trim::lost), []);
 }
 
 #[test]
@@ -715,21 +646,6 @@ fn loop_devices_that_take_writes_are_told() {
 }
 
 /// A remount that changes nothing is not advised.
-#[test]
-fn discards_are_switched_off_by_what_does_so() {
-    for (fs_type, remounts) in
-        [("ext4", true), ("btrfs", true), ("xfs", false), ("vfat", false), ("exfat", false)]
-    {
-        let mut bench = Bench::new();
-        let ssd = bench.ssd("sda");
-        let (_, mount) = bench.mounted(fs_type, "/srv", ssd);
-        bench.mount_of(mount).super_options.push("discard".into());
-        let fix = bench.one(trim::online).fix;
-        let is_remount = |step: &Step| step.command.as_ref().is_some_and(|c| c.contains("remount"));
-        assert_eq!(fix.iter().any(is_remount), remounts, "{fs_type}: {fix:?}");
-    }
-}
-
 #[test]
 fn an_xfs_that_has_shut_itself_down_is_told() {
     let (mut bench, _, mount) = on_disk("xfs");

@@ -2,13 +2,15 @@
 
 use super::{Mounted, mounted};
 use crate::conditions;
-use crate::dm;
+use crate::dm::{self, PoolStatus, PoolTable};
 use crate::rules::drives::{is_virtual, transport};
 use crate::rules::shared::{list, mount_points, sysfs};
+use crate::rules::volumes::{is_lvm, volume_name};
 use crate::scene::Scene;
 use fathom_base::shell::word;
+use fathom_base::units::format_size;
 use fathom_model::defect::{Certainty, Defect, Gravity};
-use fathom_model::stack::{Node, NodeKind};
+use fathom_model::stack::{DmFacts, Node, NodeKind};
 
 /// Not every machine is run by systemd.
 const NO_SYSTEMD: &str = " (without systemd: fstrim --all by cron)";
@@ -159,48 +161,170 @@ pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
     ]
 }
 
-/// A layer that takes no discards on devices that all do.
+/// How a layer keeps to itself what is free.
+enum Kept<'a> {
+    /// It takes no discards, and what is below would.
+    Layer,
+    /// As a loop device whose file cannot give up space.
+    File(&'a Node),
+    /// As a thin pool that takes the space for itself; what its table says of that.
+    Pool(PoolTable<'a>),
+}
+
+/// Layers that do not tell those below what is free.
 pub(super) fn lost(scene: &Scene<'_>) -> Vec<Defect> {
-    let layers = scene.nodes(&[NodeKind::Md, NodeKind::Dm, NodeKind::Bcache]);
+    let layers = scene.nodes(&[NodeKind::Md, NodeKind::Dm, NodeKind::Bcache, NodeKind::Loop]);
     layers
         .filter_map(|(index, node)| {
-            let below: Option<Vec<bool>> = scene
-                .below(index)
-                .map(|(device, below)| {
-                    let queue = scene.queue(device).or(below.queue.as_ref())?;
-                    queue.discard_max_bytes.map(|bytes| bytes > 0)
-                })
-                .collect();
-            let below = below.filter(|all| !all.is_empty() && all.iter().all(|takes| *takes))?;
-            if takes_discards(node) != Some(false) || scene.rotates(index) != Some(false) {
-                return None;
-            }
+            let kept = kept(scene, index, node)?;
             let places = mount_points(scene, index);
-            if places.is_empty() {
-                return None;
-            }
-            let defect = Defect::new(
-                "trim-lost",
-                Gravity::Low,
-                Some(&node.key()),
-                format!(
-                    "{} does not pass discards on, although {} below it would take them",
-                    label(node),
-                    if below.len() == 1 { "the device" } else { "all devices" }
-                ),
-            )
-            .seen(sysfs(node, "queue/discard_max_bytes"), "0")
-            .because(format!(
-                "fstrim on {} does nothing: the drives believe all their blocks to be in \
-                use, and have less room to move data",
-                places.join(", ")
-            ));
-            Some(mend(node, defect).verified_by(format!(
-                "fstrim --verbose {} no longer says that it is not supported",
-                word(places[0])
-            )))
+            let first = word(places.first()?);
+            let defect = tell_lost(scene, index, node, &kept, &places.join(", "));
+            Some(defect.verified_by(match kept {
+                Kept::Pool(_) => format!("{} says discard_passdown", status_of(node)),
+                _ => format!("fstrim --verbose {first} no longer says that it is not supported"),
+            }))
         })
         .collect()
+}
+
+fn kept<'a>(scene: &Scene<'a>, index: usize, node: &'a Node) -> Option<Kept<'a>> {
+    let takes_none = takes_discards(node) == Some(false);
+    let file = scene.below(index).next().filter(|(_, below)| below.devno.is_none());
+    if node.kind == NodeKind::Loop
+        && let Some((_, below)) = file
+    {
+        // Images that are only read have nothing to give back.
+        return (takes_none && node.read_only == Some(false)).then_some(Kept::File(below));
+    }
+    // The device of such a pool takes none either, as nothing asks it: those of its volumes do.
+    let pool = keeping_pool(node);
+    let below: Option<Vec<bool>> = scene
+        .below(index)
+        .filter(|(_, below)| {
+            pool.as_ref().is_none_or(|pool| below.devno.as_deref() == Some(pool.data_device))
+        })
+        .map(|(device, below)| {
+            let queue = scene.queue(device).or(below.queue.as_ref())?;
+            queue.discard_max_bytes.map(|bytes| bytes > 0)
+        })
+        .collect();
+    below.filter(|all| !all.is_empty() && all.iter().all(|takes| *takes))?;
+    if scene.rotates(index) != Some(false) {
+        return None;
+    }
+    pool.map(Kept::Pool).or(takes_none.then_some(Kept::Layer))
+}
+
+/// The table of a thin pool that tells no device below what is free in it.
+fn keeping_pool(node: &Node) -> Option<PoolTable<'_>> {
+    let facts = node.dm.as_ref()?;
+    let status = dm::lines(&facts.status, "thin-pool").next()?;
+    match dm::pool_status(status.words)? {
+        PoolStatus::Works(state) if state.keeps_discards => {
+            dm::pool_table(dm::lines(&facts.table, "thin-pool").next()?.words)
+        }
+        _ => None,
+    }
+}
+
+fn status_of(node: &Node) -> String {
+    format!("dmsetup status {}", word(label(node)))
+}
+
+fn tell_lost(
+    scene: &Scene<'_>,
+    index: usize,
+    node: &Node,
+    kept: &Kept<'_>,
+    places: &str,
+) -> Defect {
+    let name = label(node);
+    let told = |summary: String| Defect::new("trim-lost", Gravity::Low, Some(&node.key()), summary);
+    match kept {
+        Kept::Layer => {
+            let below = if scene.below(index).count() == 1 { "the device" } else { "all devices" };
+            let defect = told(format!(
+                "{name} does not pass discards on, although {below} below it would take them"
+            ))
+            .seen(sysfs(node, "queue/discard_max_bytes"), "0")
+            .because(format!(
+                "fstrim on {places} does nothing: the drives believe all their blocks to be in \
+                use, and have less room to move data"
+            ));
+            mend(node, defect)
+        }
+        Kept::File(below) => told(format!(
+            "{name} takes no discards: its file keeps the space of what is deleted in it"
+        ))
+        .seen(sysfs(node, "queue/discard_max_bytes"), "0")
+        .seen("what its file lies on", under_file(below))
+        .because(format!(
+            "fstrim on {places} does nothing: the file never becomes smaller again, and neither \
+            its filesystem nor the drives below hear of what is free"
+        ))
+        .advise(
+            "put the file on a filesystem that can take space out of the middle of a file \
+            (fallocate --punch-hole), such as ext4, XFS or btrfs, and attach it anew",
+        )
+        .risking("none but the space that the copy takes; what is on it is unmounted meanwhile"),
+        Kept::Pool(pool) => mend_pool(
+            node,
+            pool,
+            told(format!(
+                "the thin pool {name} keeps to itself what is free in it, although what it lies \
+                on would take discards"
+            ))
+            .seen(status_of(node), "no_discard_passdown")
+            .because(format!(
+                "fstrim on {places} gives space back to the pool alone: the drives believe it to \
+                be in use until it is written again, and have less room to move data"
+            )),
+        ),
+    }
+}
+
+/// The filesystem of a loop device's file.
+fn under_file(below: &Node) -> String {
+    below.mount.as_ref().map_or_else(
+        || below.name.clone(),
+        |mount| format!("{} at {}", mount.fs_type, mount.mount_point),
+    )
+}
+
+/// What a thin pool that passes discards on costs.
+const POOL_RISK: &str =
+    "each fstrim, and each volume that is removed, sends discards to the drives";
+
+/// True for a thin pool whose table says so.
+fn ignores_discards(facts: &DmFacts) -> bool {
+    let table = dm::lines(&facts.table, "thin-pool").next();
+    let features = table.and_then(|line| dm::pool_table(line.words)).map(|pool| pool.features);
+    features.is_some_and(|features| features.contains(&"ignore_discard"))
+}
+
+/// A pool was told to, or the kernel found that it could not do otherwise.
+fn mend_pool(node: &Node, pool: &PoolTable<'_>, defect: Defect) -> Defect {
+    let defect = if !pool.features.contains(&"no_discard_passdown") {
+        defect.advise(format!(
+            "its table asks for it: the kernel passes none on where the largest discard of what \
+            is below is smaller than a chunk of {}; a pool that is made anew with smaller chunks \
+            does",
+            format_size(pool.chunk_bytes)
+        ))
+    } else if let Some(facts) = node.dm.as_ref().filter(|facts| is_lvm(facts)) {
+        let volume = word(volume_name(node, facts));
+        defect.command(
+            "let it pass them on, from now on",
+            format!("lvchange --discards passdown {volume}"),
+        )
+    } else {
+        defect.advise(
+            "load its table without no_discard_passdown (dmsetup reload, suspend, resume), or let \
+            what made the pool do it",
+        )
+    };
+    defect.risking(POOL_RISK)
 }
 
 fn label(node: &Node) -> &str {
@@ -230,6 +354,15 @@ fn mend(node: &Node, defect: Defect) -> Defect {
                 "who can look at the drive sees which blocks are in use, and how much; many \
                 accept that, some must not",
             );
+    }
+    if let Some(facts) = node.dm.as_ref().filter(|facts| is_lvm(facts) && ignores_discards(facts)) {
+        let volume = word(volume_name(node, facts));
+        return defect
+            .advise(format!(
+                "it was told to ignore them; while none of its volumes is active: lvchange \
+                --discards passdown {volume}"
+            ))
+            .risking(POOL_RISK);
     }
     if parity {
         return defect

@@ -28,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         .test("lvm_on_an_array_badly_aligned", badly_aligned)
         .test("four_layers_deep", four_deep)
         .test("a_thin_pool_and_a_snapshot", thin)
+        .test("a_pool_that_keeps_what_is_free", keeping)
         .test("a_full_pool_and_a_lost_snapshot", full)
         .test("a_pool_that_has_stopped", |report| {
             let look = look(report, "thin_stopped");
@@ -77,6 +78,14 @@ pub fn trials() -> Vec<Trial> {
         })
         .test("a_large_pool_in_small_pieces", thin_large)
         .into_trials()
+}
+
+fn keeping(report: &GuestReport) {
+    contains(
+        &look(report, "thin_kept").defect("trim-lost").to_string(),
+        &["the thin pool vg0-pool", "lvchange --discards passdown vg0/pool"],
+    );
+    look(report, "thin_passed").lacks(&["trim-lost"]);
 }
 
 fn differing(report: &GuestReport) {
@@ -198,6 +207,23 @@ lvcreate -Wn -Zn -L 16M -n plain vg0 >&2
 lvcreate -L 8M --snapshot --chunksize 4k -n before vg0/plain >&2
 dd if=/dev/zero of=/dev/vg0/plain bs=1M count=2 oflag=direct status=none
 look
+";
+
+/// The pool is told to keep what is free in it, and then not.
+const THIN_KEPT: &str = "
+lvcreate -V 16M --thin -n small vg0/pool >&2
+mkfs.ext4 -q -E nodiscard /dev/vg0/small
+mkdir thin
+mount /dev/vg0/small thin
+lvchange --discards nopassdown vg0/pool >&2
+glance
+";
+
+const THIN_PASSED: &str = "
+lvchange --discards passdown vg0/pool >&2
+glance
+umount thin
+lvremove -f vg0/small >&2
 ";
 
 /// More than the snapshot can keep, and most of the pool.
@@ -408,6 +434,8 @@ fn job(job: GuestJob) -> GuestJob {
         .step("lvm_bad", LVM_BAD)
         .step("four_deep", FOUR_DEEP)
         .step("thin", THIN)
+        .step("thin_kept", THIN_KEPT)
+        .step("thin_passed", THIN_PASSED)
         .step("thin_full", FULL)
         .step("thin_measured", THIN_MEASURED)
         .step("thin_stopped", THIN_STOPPED)
