@@ -17,7 +17,9 @@ mod tests;
 pub use position::{Fit, Position};
 
 use crate::array::Striping;
-use crate::rules::geometry::{BLOCK_BYTES_MAX, SMALL_BLOCKS_FROM_BYTES};
+use crate::rules::geometry::{
+    BLOCK_BYTES_MAX, SMALL_BLOCKS_FROM_BYTES, SMALL_PARTITION_BYTES, carries_load,
+};
 use crate::scene::Scene;
 use fathom_base::units::format_size;
 use fathom_model::stack::{FsFacts, NodeKind};
@@ -70,6 +72,8 @@ pub struct Route {
     pub alike: Vec<String>,
     /// False where it ends in a layer whose addresses are not known.
     pub is_whole: bool,
+    /// False where no finding tells of a wrong start: of small partitions that nothing uses.
+    pub is_told: bool,
 }
 
 impl Route {
@@ -85,17 +89,25 @@ impl Route {
     fn verdict(&self) -> String {
         let checks = || self.steps.iter().flat_map(|step| &step.checks);
         let is_small = |check: &&Check| check.unit == BLOCK && check.fit == Fit::Misaligned;
-        let Some(small) = checks().find(is_small) else { return self.fit().word().to_owned() };
+        let Some(small) = checks().find(is_small) else { return self.told(self.fit()) };
         let least = if self.is_whole { Fit::Aligned } else { Fit::Unknown };
         let rest = checks().filter(|check| check.unit != BLOCK);
         format!(
             "{}, but blocks of {} B are smaller than the drive's of {} B (a finding on ext2-4 and XFS from {} on: \
              fs-block-below-physical)",
-            rest.map(|check| check.fit).fold(least, Fit::max).word(),
+            self.told(rest.map(|check| check.fit).fold(least, Fit::max)),
             small.remainder_bytes,
             small.modulus_bytes,
             format_size(SMALL_BLOCKS_FROM_BYTES),
         )
+    }
+
+    fn told(&self, fit: Fit) -> String {
+        if self.is_told || fit != Fit::Misaligned {
+            return fit.word().to_owned();
+        }
+        let small = format_size(SMALL_PARTITION_BYTES);
+        format!("{} (no finding below {small}, as nothing uses it)", fit.word())
     }
 
     /// What makes ways alike: everything but the names.
@@ -107,7 +119,8 @@ impl Route {
 /// All ways from a node to the disks below, with every test on them: for `fathom check --alignment`.
 #[must_use]
 pub fn explain(scene: &Scene<'_>, index: usize) -> Vec<Route> {
-    let mut walk = Walk { scene, fs: None, routes: Vec::new() };
+    let is_told = carries_load(scene, index);
+    let mut walk = Walk { scene, fs: None, is_told, routes: Vec::new() };
     let start = scene.node(index);
     let start = match start.kind {
         NodeKind::Mount => scene.below(index).next().map_or(index, |(fs, _)| fs),
@@ -128,6 +141,7 @@ pub fn explain(scene: &Scene<'_>, index: usize) -> Vec<Route> {
 struct Walk<'a, 's> {
     scene: &'s Scene<'a>,
     fs: Option<&'a FsFacts>,
+    is_told: bool,
     routes: Vec<Route>,
 }
 
@@ -151,7 +165,8 @@ impl Walk<'_, '_> {
             }
             below if self.routes.len() < ROUTES_MAX => {
                 let (alike, is_whole) = (Vec::new(), below == Below::End);
-                self.routes.push(Route { steps: steps.clone(), alike, is_whole });
+                let (steps, is_told) = (steps.clone(), self.is_told);
+                self.routes.push(Route { steps, alike, is_whole, is_told });
             }
             _ => {}
         }

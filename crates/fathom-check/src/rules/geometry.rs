@@ -13,6 +13,7 @@ mod tests;
 use crate::rule;
 use crate::rule::Rule;
 pub(crate) use filesystems::{BLOCK_BYTES_MAX, SMALL_BYTES as SMALL_BLOCKS_FROM_BYTES};
+pub(crate) use starts::{SMALL_BYTES as SMALL_PARTITION_BYTES, carries_load};
 
 /// The rules of this group.
 #[rustfmt::skip]

@@ -17,7 +17,7 @@ const BLOCK_BYTES: u64 = 4096;
 
 /// Hints of one layer that the next does not pass on.
 pub(super) fn lost(scene: &Scene<'_>) -> Vec<Defect> {
-    let layers = scene.nodes(&[NodeKind::Md, NodeKind::Dm]);
+    let layers = scene.nodes(&[NodeKind::Md, NodeKind::Dm, NodeKind::Bcache]);
     layers
         .filter_map(|(index, node)| {
             lost_block(scene, index, node)
@@ -51,6 +51,12 @@ fn lost_block(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defect> {
     let defect = Defect::new("io-hints-lost", Gravity::Medium, Some(&node.key()), summary)
         .seen(sysfs(node, "queue/physical_block_size"), format!("{own} B"))
         .seen(sysfs(below, "queue/physical_block_size"), format!("{bytes} B"));
+    if node.kind == NodeKind::Bcache {
+        let cure = format!(
+            "it has the blocks that it was made with; when it is made anew (which destroys what is on it): make-bcache --block {bytes} ...; until then give block sizes by hand"
+        );
+        return Some(told(defect, node, &cure).risking("none for what exists"));
+    }
     Some(told(
         defect,
         node,
@@ -90,12 +96,12 @@ fn lost_by_array(node: &Node) -> Option<Defect> {
     ))
 }
 
-/// A volume or encryption that does not hand on the stripe below.
+/// A volume, encryption or map of paths that does not hand on the stripe below.
 fn lost_stripe(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defect> {
     let facts = node.dm.as_ref()?;
     let hands_on = |facts: &DmFacts| {
         !facts.targets.is_empty()
-            && facts.targets.iter().all(|t| matches!(t.as_str(), "linear" | "crypt"))
+            && facts.targets.iter().all(|t| matches!(t.as_str(), "linear" | "crypt" | "multipath"))
     };
     let own = node.queue.as_ref()?.optimal_io_bytes.filter(|_| hands_on(facts))?;
     let (below, bytes) = scene.below(index).find_map(|(below, lower)| {

@@ -14,8 +14,8 @@ use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::detail::PartitionTable;
 use fathom_model::stack::{Node, NodeKind};
 
-/// Smaller partitions (for boot loaders, extended ones) carry no load that could suffer.
-const SMALL_BYTES: u64 = 16 << 20;
+/// Smaller partitions that nothing uses (for boot loaders, extended ones) carry no load that could suffer.
+pub(crate) const SMALL_BYTES: u64 = 16 << 20;
 /// Where cryptsetup puts the data of LUKS2 by itself.
 const LUKS_DATA_BYTES: u64 = 16 << 20;
 
@@ -37,9 +37,16 @@ pub(super) fn misaligned(scene: &Scene<'_>) -> Vec<Defect> {
     found
 }
 
+/// False for a partition of which no wrong start is told: it is small, and nothing uses it.
+pub(crate) fn carries_load(scene: &Scene<'_>, index: usize) -> bool {
+    let node = scene.node(index);
+    let is_small = node.size_bytes < Some(SMALL_BYTES);
+    node.kind != NodeKind::Partition || !is_small || scene.in_use(index)
+}
+
 fn misaligned_partition(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defect> {
     let start = node.partition.as_ref()?.start_bytes?;
-    let size = node.size_bytes.filter(|&bytes| bytes >= SMALL_BYTES)?;
+    let size = node.size_bytes.filter(|_| carries_load(scene, index))?;
     let (_, disk) = scene.below(index).next()?;
     let (physical, minimum) = granularity(disk)?;
     // Of an array the smallest preferred I/O is its chunk: its stripes have a rule of their own.
@@ -50,7 +57,11 @@ fn misaligned_partition(scene: &Scene<'_>, index: usize, node: &Node) -> Option<
     let unit = missed.modulus_bytes;
     let is_physical = unit == physical;
     let what = if is_physical { "physical blocks" } else { "preferred smallest I/O" };
-    let gravity = if is_physical && scene.in_use(index) { Gravity::High } else { Gravity::Medium };
+    let gravity = match (is_physical, scene.in_use(index)) {
+        _ if size < SMALL_BYTES => Gravity::Low,
+        (true, true) => Gravity::High,
+        _ => Gravity::Medium,
+    };
     let name = &node.name;
     let own = word(node.label());
     let mut defect = Defect::new(
@@ -227,7 +238,7 @@ pub(super) fn starts(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Sta
         });
     }
     match node.kind {
-        NodeKind::Partition if node.size_bytes >= Some(SMALL_BYTES) => {
+        NodeKind::Partition if carries_load(scene, index) => {
             let (on, _) = scene.below(index).next()?;
             let bytes = node.partition.as_ref()?.start_bytes?;
             Some(Start { on, bytes, source: sysfs(node, "start"), what: "the partition" })

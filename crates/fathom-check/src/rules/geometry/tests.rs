@@ -93,6 +93,28 @@ fn sector_63() {
     assert!(advises(&found, "mkpart primary 1052160B"), "{found:#?}");
 }
 
+/// What the calculation step by step says of a small partition, and what the rule does, agree.
+#[test]
+fn a_small_partition_counts_when_it_is_used() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let part = bench.partition("sda1", 34 * 512, disk);
+    bench.node(part).size_bytes = Some(16 * MIB - 512);
+    let verdict = |bench: &Bench| {
+        let scene = crate::scene::Scene::new(&bench.snapshot);
+        let lines = crate::alignment::lines(&crate::alignment::explain(&scene, part));
+        lines.last().cloned().unwrap_or_default()
+    };
+    assert_eq!(bench.gravities(starts::misaligned), []);
+    assert_eq!(
+        verdict(&bench),
+        "verdict: MISALIGNED (no finding below 16 MiB, as nothing uses it)"
+    );
+    bench.mounted("ext4", "/boot", part);
+    assert_eq!(bench.gravities(starts::misaligned), [Gravity::Low]);
+    assert_eq!(verdict(&bench), "verdict: MISALIGNED");
+}
+
 #[test]
 fn small_unused_and_hinted_partitions() {
     let mut bench = Bench::new();
@@ -563,6 +585,17 @@ fn arrays_that_do_not_tell_their_stripes() {
 }
 
 #[test]
+fn a_cache_that_was_made_with_small_blocks() {
+    let mut bench = Bench::new();
+    let (slow, fast) = (bench.disk("sda"), bench.ssd("sdb"));
+    let cached = bench.device(NodeKind::Bcache, "bcache0", TB, &[slow, fast]);
+    bench.queue_of(cached).physical_block_bytes = Some(4096);
+    assert_eq!(bench.gravities(hints::lost), []);
+    bench.queue_of(cached).physical_block_bytes = Some(512);
+    assert!(advises(&bench.one(hints::lost), "make-bcache --block 4096"));
+}
+
+#[test]
 fn volumes_that_do_not_hand_on_the_stripe() {
     let mut bench = Bench::new();
     let md = array(&mut bench, "raid5", 4);
@@ -573,6 +606,8 @@ fn volumes_that_do_not_hand_on_the_stripe() {
     assert_eq!(bench.gravities(hints::lost), [], "a multiple");
     bench.queue_of(volume).optimal_io_bytes = Some(MIB);
     assert_eq!(bench.one(hints::lost).gravity, Gravity::Low);
+    bench.dm_of(volume).targets = vec!["multipath".into()];
+    assert_eq!(bench.one(hints::lost).gravity, Gravity::Low, "paths that came with another stripe");
     bench.dm_of(volume).targets = vec!["thin".into()];
     assert_eq!(bench.gravities(hints::lost), [], "a pool has hints of its own");
 }

@@ -16,7 +16,8 @@ pub fn trials() -> Vec<Trial> {
                 (Some(4096), Some(4096))
             );
         })
-        .test("xfs_has_the_geometry_that_xfs_info_shows", xfs_info);
+        .test("xfs_has_the_geometry_that_xfs_info_shows", xfs_info)
+        .test("xfs_has_its_realtime_section_below_it", realtime);
     let emulated = Family::new("check_512e", &["sfdisk", "mkfs.ext4", "lsblk"], job_512e)
         .test("partitions_that_miss_and_that_meet", misaligned)
         .test("options_that_cost", options)
@@ -71,12 +72,37 @@ xfs_info mnt
 look
 ";
 
+/// Files of XFS on another device than its tables.
+const REALTIME: &str = "
+umount mnt small
+wipefs -qa /dev/sda1
+mkfs.xfs -q -f -K -r rtdev=/dev/sda1 /dev/loop0
+mount -o rtdev=/dev/sda1 /dev/loop0 mnt
+echo === tree
+fathom --quiet check mnt
+glance
+umount mnt
+";
+
+/// It is drawn below its filesystem, is none that nothing stands on, and its disk is one of the filesystem's.
+fn realtime(report: &GuestReport) {
+    let look = look(report, "realtime");
+    let tree = look.tool("tree");
+    let line = tree.lines().find(|line| line.contains("its realtime section"));
+    contains(line.unwrap_or(tree), &["sda1"]);
+    assert!(tree.lines().any(|line| line.trim_start().starts_with("sda ")), "{tree}");
+    let tops = look.result["snapshot"]["machine"]["tops"].as_array().expect("tops");
+    let index = look.nodes().iter().position(|node| node["name"] == "sda1").expect("sda1");
+    assert!(!tops.iter().any(|top| top.as_u64() == Some(index as u64)), "{tops:?}");
+}
+
 fn job_4kn(job: GuestJob) -> GuestJob {
     super::job(job)
         .disk(4 << 30)
         .limit(Duration::from_secs(120))
         .setup("drivers", "load sd_mod loop xfs")
         .step("disk_4kn", DISK_4KN)
+        .step("realtime", REALTIME)
 }
 
 /// `sunit=16 swidth=32 blks` of the data section, in blocks.
@@ -104,10 +130,17 @@ wait_for /dev/sda
 echo 1 >/sys/block/sda/queue/rotational
 ";
 
+/// The third is so small that it counts only when it is used.
 const MISALIGNED: &str = "
-printf 'start=63, size=65473\\nstart=67584, size=65536\\n' | sfdisk --quiet /dev/sda
-wait_for /dev/sda1 /dev/sda2
+printf 'start=63, size=65473\\nstart=67584, size=65536\\nstart=133127, size=16384\\n' | sfdisk --quiet /dev/sda
+wait_for /dev/sda1 /dev/sda2 /dev/sda3
+echo === unused
+fathom --quiet check --alignment /dev/sda3
+mkfs.ext4 -q -E nodiscard /dev/sda3
+mkdir tiny
+mount /dev/sda3 tiny
 look
+umount tiny
 ";
 
 /// Each option on a filesystem of its own.
@@ -222,6 +255,10 @@ fn misaligned(report: &GuestReport) {
         found.iter().filter(|found| found.contains("misaligned") && found.ends_with(device)).count()
     };
     assert_eq!((of("/dev/sda1"), of("/dev/sda2")), (1, 0), "{found:#?}");
+    let unused = look.tool("unused");
+    contains(unused, &["verdict: MISALIGNED (no finding below 16 MiB, as nothing uses it)"]);
+    assert!(!unused.contains("[misaligned]"), "{unused}");
+    assert_eq!(of("/dev/sda3"), 1, "{found:#?}");
 }
 
 fn options(report: &GuestReport) {

@@ -19,6 +19,8 @@ pub fn trials() -> Vec<Trial> {
         Tool("mkfs.ext4"),
         Tool("dmsetup"),
         Tool("python3"),
+        Tool("make-bcache"),
+        Tool("mkfs.f2fs"),
         FathomBinary,
     ];
     vec![kernel_test("check_hardware", &needs, hardware)]
@@ -44,6 +46,9 @@ const OTHER_DISKS: [&str; 16] = [
     "-name",
     "hardware",
 ];
+
+/// A disk with blocks of 4 KiB behind addresses of 512 bytes.
+const LARGE_BLOCKS: &str = "LAB-DISK,physical_block_size=4096";
 
 const DRIVERS: &str = "
 load virtio_blk virtio_scsi sd_mod nvme ahci bfq ehci_pci usb_storage megaraid_sas dm_mod dm_crypt ext4
@@ -179,6 +184,32 @@ echo === fathom
 fathom --json --quiet check
 ";
 
+/// A part of a disk in front of another, made for smaller blocks than theirs, and a filesystem of flash on them.
+const CACHED: &str = r#"
+load bcache f2fs
+sata=$(named LAB-DISK)
+printf 'size=600M\nsize=256M\n' | sfdisk --quiet /dev/$sata
+wait_for /dev/${sata}1 /dev/${sata}2
+make-bcache --wipe-bcache --block 512 -C /dev/${sata}1 -B /dev/${sata}2 >&2
+for part in 1 2; do [ -e /sys/block/$sata/${sata}$part/bcache ] || echo /dev/${sata}$part >/sys/fs/bcache/register; done
+wait_for /dev/bcache0
+mkfs.f2fs -q /dev/bcache0 >&2
+mkdir cached
+mount -t f2fs /dev/bcache0 cached
+echo === steps
+fathom --quiet check --alignment cached
+echo === fathom
+fathom --json --quiet check
+umount cached
+echo 1 >/sys/block/bcache0/bcache/stop
+for set in /sys/fs/bcache/*-*; do echo 1 >$set/stop; done
+for _ in {1..300}; do
+    [ -e /sys/block/bcache0 ] || [ -e /sys/block/$sata/${sata}1/bcache ] || break
+    sleep 0.1
+done
+wipefs -qa /dev/${sata}1 /dev/${sata}2
+"#;
+
 /// Swap beside the data on a disk that turns, and less memory than is wanted.
 const SWAPPING: &str = r#"
 sata=$(named LAB-DISK)
@@ -210,7 +241,7 @@ fn job() -> GuestJob {
         .disk_on(Bus::Nvme, 64 << 20)
         .disk_on(Bus::TwoPathNvme, 32 << 20)
         .disk_on(Bus::Virtio, 64 << 20)
-        .disk_on(Bus::Sata, 1 << 30)
+        .disk_on(Bus::SataOf(LARGE_BLOCKS), 1 << 30)
         .arguments(&OTHER_DISKS)
         .prelude(NAMES)
         .setup("drivers", DRIVERS)
@@ -222,6 +253,7 @@ fn job() -> GuestJob {
         .setup("program", &program)
         .step("flash", FLASH)
         .step("flash_cured", FLASH_CURED)
+        .step("hardware_cached", CACHED)
         .step("hardware_swapping", SWAPPING)
 }
 
@@ -231,6 +263,30 @@ fn hardware() {
     as_made(&report);
     changed(&report);
     played(&report);
+    cached(&report);
+}
+
+/// The device that is seen, with both parts that it is made of, and what its own superblock says of where its data begin.
+fn cached(report: &GuestReport) {
+    let look = look(report, "hardware_cached");
+    let node = look.node("bcache0");
+    let fs = look.node("f2fs");
+    assert_eq!((&node["kind"], &fs["kind"]), (&"bcache".into(), &"file_system".into()));
+    assert_eq!(fs["fs"]["block_bytes"], 4096);
+    let below = |node: &Value| -> Vec<String> {
+        let indexes = node["below"].as_array().expect("indexes").iter();
+        let nodes = indexes.filter_map(|index| look.nodes().get(index.as_u64()? as usize));
+        nodes.map(|node| node["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(below(fs), ["bcache0"]);
+    let parts = below(node);
+    let kind = |name: &String| look.node(name)["detail"]["content"]["bcache"]["kind"].clone();
+    let mut kinds: Vec<Value> = parts.iter().map(kind).collect();
+    kinds.sort_by_key(Value::to_string);
+    assert_eq!(kinds, ["backing", "cache"], "{parts:?}");
+    look.has(&["cache-not-writing /dev/bcache0", "io-hints-lost /dev/bcache0"]);
+    contains(&look.defect("io-hints-lost").to_string(), &["make-bcache --block 4096"]);
+    contains(look.tool("steps"), &["/dev/bcache0", "data from byte 8192 on"]);
 }
 
 /// What the drive that the test plays says of itself, and then no longer.
