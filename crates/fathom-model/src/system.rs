@@ -336,4 +336,7 @@ pub struct PciLink {
     pub max_payload_bytes: Option<u64>,
     /// Largest read request, in bytes.
     pub max_read_request_bytes: Option<u64>,
+    /// Of a port above: the errors that it has counted, as [`StorageHost::aer_errors`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aer_errors: Option<(u64, u64, u64)>,
 }

@@ -7,6 +7,8 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
+pub(super) use pci::port_told;
+
 use crate::rule;
 use crate::rule::Rule;
 use fathom_model::defect::{Defect, Gravity};
@@ -36,7 +38,7 @@ pub const RULES: &[Rule] = &[
         Guest,
         pci::transfer_size
     ),
-    rule!("pcie-errors", "errors on a PCI Express link", High, Simulated, pci::errors),
+    rule!("pcie-errors", "errors on a PCI Express link", High, Guest, pci::errors),
     rule!("sata-link-slow", "a SATA link below its speed", High, Guest, ports::sata_slow),
     rule!("sas-link-slow", "a SAS link below its speed", High, Simulated, ports::sas_slow),
     rule!("usb2-disk", "a disk behind USB 2", Medium, Guest, ports::usb2),

@@ -225,6 +225,7 @@ fn link(lower: &str, upper: &str, speed: u64, lanes: u64) -> Vec<PciLink> {
         width_max: Some(lanes),
         max_payload_bytes: Some(256),
         max_read_request_bytes: Some(512),
+        aer_errors: None,
     };
     vec![end(lower), end(upper)]
 }

@@ -76,7 +76,7 @@ pub const RULES: &[Rule] = &[
         "numa-unknown",
         "the firmware does not say where a drive is",
         Low,
-        Simulated,
+        Guest,
         limits::numa_unknown
     ),
     rule!(

@@ -25,6 +25,12 @@ pub(crate) fn read(root: &SysRoot, dir: &Path) -> (StorageHost, Vec<Unread>) {
     if let Some(function) = path.first() {
         add_function(root, function, &mut host);
         host.link = path.iter().filter_map(|dir| link(root, dir, &mut found)).collect();
+        let ports =
+            host.link.iter_mut().filter(|end| Some(&end.address) != host.pci_address.as_ref());
+        for port in ports {
+            let dir = path.iter().find(|dir| address(dir).as_ref() == Some(&port.address));
+            port.aer_errors = dir.and_then(|dir| aer_errors(root, dir));
+        }
     }
     (host, found)
 }
@@ -69,10 +75,13 @@ fn add_function(root: &SysRoot, function: &Path, host: &mut StorageHost) {
     }
     host.numa_node = host.numa_node.or_else(|| root.value(function.join("numa_node")));
     host.iommu_type = root.text(function.join("iommu_group/type"));
+    host.aer_errors = aer_errors(root, function);
+}
+
+/// Errors that a function has counted since boot: the kernel keeps the sums, and asks the function nothing.
+fn aer_errors(root: &SysRoot, function: &Path) -> Option<(u64, u64, u64)> {
     let total = |name: &str| pci::errors_total(&root.text(function.join(name))?);
-    host.aer_errors = total("aer_dev_correctable").and_then(|corrected| {
-        Some((corrected, total("aer_dev_nonfatal")?, total("aer_dev_fatal")?))
-    });
+    Some((total("aer_dev_correctable")?, total("aer_dev_nonfatal")?, total("aer_dev_fatal")?))
 }
 
 fn address(function: &Path) -> Option<String> {

@@ -340,6 +340,8 @@ fn adapters_and_their_links() {
     };
     assert_eq!(link(0), ("0000:01:00.0", (Some(80), Some(160)), (Some(2), Some(4))));
     assert_eq!(link(1), ("0000:00:01.0", (Some(80), Some(80)), (Some(2), Some(4))));
+    assert_eq!((host.aer_errors, host.link[0].aer_errors), (None, None));
+    assert_eq!(host.link[1].aer_errors, Some((7, 1, 0)), "of the port");
     assert_eq!(detail(&nvme, "/dev/nvme0n1").host.as_deref(), Some("nvme0"));
     assert_eq!(detail(&nvme, "/dev/nvme0n1").address, None);
     assert_eq!(detail(&nvme, "/dev/nvme0n1").timeout_s, Some(30));
@@ -357,6 +359,9 @@ current_link_speed = 8.0 GT/s PCIe
 max_link_speed = 8.0 GT/s PCIe
 current_link_width = 2
 max_link_width = 4
+aer_dev_correctable = BadTLP 7\\nTOTAL_ERR_COR 7
+aer_dev_nonfatal = TOTAL_ERR_NONFATAL 1
+aer_dev_fatal = TOTAL_ERR_FATAL 0
 [{function}]
 subsystem -> ../../../../bus/pci
 driver -> ../../../../bus/pci/drivers/nvme

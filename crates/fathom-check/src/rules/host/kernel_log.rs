@@ -4,6 +4,7 @@ use crate::known::{
     ERROR, LINK, NO_TROUBLE, PASSIVE, PORT_DISABLED, PORT_GIVEN_UP, ata_port, is_reset,
 };
 use crate::rules::drives::{hosts_with_disks, is_virtual, transport};
+use crate::rules::links::port_told;
 use crate::scene::Scene;
 use fathom_base::order::Order;
 use fathom_base::units::format_duration;
@@ -276,15 +277,18 @@ fn drives_lost<'a>(scene: &Scene<'a>, about: impl Iterator<Item = About<'a>>) ->
 }
 
 /// Addresses of adapters that count errors of their links themselves: pcie-errors weighs these, and tells them of the adapter's
-/// disks. Of one that has none any more only the log tells.
+/// disks, and of ports above them whose errors it tells too. Of one that has none any more only the log tells.
 fn counting<'a>(scene: &Scene<'a>) -> Vec<&'a str> {
     let hosts =
         hosts_with_disks(scene).filter(|(_, disks)| !disks.iter().all(|disk| is_virtual(disk)));
-    let counting = hosts.map(|(host, _)| host).filter(|host| {
-        host.aer_errors
-            .is_some_and(|(corrected, nonfatal, fatal)| corrected.max(nonfatal).max(fatal) > 0)
+    let counting = hosts.flat_map(|(host, _)| {
+        let has_counted = host
+            .aer_errors
+            .is_some_and(|(corrected, nonfatal, fatal)| corrected.max(nonfatal).max(fatal) > 0);
+        let own = host.pci_address.as_deref().filter(|_| has_counted);
+        own.into_iter().chain(port_told(host))
     });
-    counting.filter_map(|host| host.pci_address.as_deref()).collect()
+    counting.collect()
 }
 
 fn is_counted(counting: &[&str], text: &str) -> bool {
@@ -756,6 +760,12 @@ mod tests {
         let port = PciLink { address: "0000:00:1c.0".into(), ..PciLink::default() };
         bench.snapshot.system.hosts[0].link.push(port.clone());
         assert_eq!(bench.ask(link_errors).len(), 1);
+        // Those of the port are told with those of the adapter when they are many.
+        let own = bench.snapshot.system.hosts[0].pci_address.clone().unwrap_or_default();
+        let own = PciLink { address: own, ..PciLink::default() };
+        let many = PciLink { aer_errors: Some((100, 0, 0)), ..port.clone() };
+        bench.snapshot.system.hosts[0].link = vec![own, many];
+        assert!(bench.ask(link_errors).is_empty());
         bench.snapshot.system.hosts[0].link.clear();
         // Of a WLAN card nothing is said, of the port above the drive all.
         bench.snapshot.system.hosts[0].aer_errors = None;

@@ -181,36 +181,74 @@ pub(super) fn transfer_size(scene: &Scene<'_>) -> Vec<Defect> {
     found.collect()
 }
 
-/// Errors that ends of links have counted.
-pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
-    // Single corrected errors are what correction is for.
+/// Corrected errors, those that were survived, and fatal ones.
+type Errors = (u64, u64, u64);
+
+/// What both ends of an adapter's own link have counted, by their addresses: each sees what arrives at it.
+fn counted(host: &StorageHost) -> Vec<(&str, Errors)> {
+    let own = host.pci_address.as_deref().zip(host.aer_errors);
+    let is_own = |end: &&PciLink| Some(end.address.as_str()) == host.pci_address.as_deref();
+    let port = host.link.first().filter(is_own).and_then(|_| host.link.get(1));
+    let port = port.and_then(|port| Some((port.address.as_str(), port.aer_errors?)));
+    own.into_iter().chain(port).collect()
+}
+
+/// All of them, and how grave that is: single corrected errors are what correction is for.
+fn weighed(ends: &[(&str, Errors)]) -> Option<(Errors, Gravity)> {
     const CORRECTED_SOME: u64 = 100;
     const CORRECTED_MANY: u64 = 10_000;
+    let sum = |of: fn(&Errors) -> u64| {
+        ends.iter().map(|(_, errors)| of(errors)).fold(0, u64::saturating_add)
+    };
+    let (corrected, survived, fatal) = (sum(|e| e.0), sum(|e| e.1), sum(|e| e.2));
+    let gravity = match (corrected, survived, fatal) {
+        (_, 0, 0) if corrected < CORRECTED_SOME => return None,
+        (_, 0, 0) if corrected < CORRECTED_MANY => Gravity::Low,
+        (_, 0, 0) => Gravity::Medium,
+        _ => Gravity::High,
+    };
+    Some(((corrected, survived, fatal), gravity))
+}
+
+/// The port above an adapter, where its errors are told with those of the adapter.
+pub(in crate::rules) fn port_told(host: &StorageHost) -> Option<&str> {
+    let ends = counted(host);
+    weighed(&ends)?;
+    let mut ports = ends.into_iter().map(|(address, _)| address);
+    ports.find(|address| Some(*address) != host.pci_address.as_deref())
+}
+
+/// Errors that ends of links have counted.
+pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
+    let mut told: Vec<&str> = Vec::new();
     let found = adapters(scene).filter_map(|(host, disks)| {
-        let (corrected, survived, fatal) = host.aer_errors?;
-        let address = host.pci_address.as_deref()?;
-        let gravity = match (corrected, survived, fatal) {
-            (_, 0, 0) if corrected < CORRECTED_SOME => return None,
-            (_, 0, 0) if corrected < CORRECTED_MANY => Gravity::Low,
-            (_, 0, 0) => Gravity::Medium,
-            _ => Gravity::High,
-        };
-        let directory = format!("/sys/bus/pci/devices/{address}");
+        // Functions of one card share the port above it.
+        let mut ends = counted(host);
+        ends.retain(|(address, _)| !told.contains(address));
+        let ((corrected, survived, fatal), gravity) = weighed(&ends)?;
+        told.extend(ends.iter().map(|(address, _)| *address));
+        let mut defect = on_disks(
+            "pcie-errors",
+            gravity,
+            &disks,
+            format!("the PCI Express link of {} has had {corrected} corrected errors, {survived} uncorrected and {fatal} fatal ones since boot", called(host, &disks)),
+        );
+        let mut files = Vec::new();
+        for (address, (corrected, survived, fatal)) in &ends {
+            let directory = format!("/sys/bus/pci/devices/{address}");
+            defect = defect
+                .seen(format!("{directory}/aer_dev_correctable"), corrected.to_string())
+                .seen(format!("{directory}/aer_dev_nonfatal"), survived.to_string())
+                .seen(format!("{directory}/aer_dev_fatal"), fatal.to_string());
+            files.push(format!("{}/aer_dev_*", word(&directory)));
+        }
         Some(
-            on_disks(
-                "pcie-errors",
-                gravity,
-                &disks,
-                format!("the PCI Express link of {} has had {corrected} corrected errors, {survived} uncorrected and {fatal} fatal ones since boot", called(host, &disks)),
-            )
-            .seen(format!("{directory}/aer_dev_correctable"), corrected.to_string())
-            .seen(format!("{directory}/aer_dev_nonfatal"), survived.to_string())
-            .seen(format!("{directory}/aer_dev_fatal"), fatal.to_string())
-            .because("each error makes the link send again or start anew; many of them come from bad contact and precede a link that drops speed, lanes or the drive")
-            .command("see which kind they are, and whether they grow", format!("head -20 {}/aer_dev_*", word(&directory)))
-            .advise("reseat the drive or card, change cable or riser, then the slot; see the maker's errata about ASPM")
-            .risking("none; with the machine off, or in a hot-swap bay")
-            .verified_by("the counts stand still under load: fathom run seqread DIR duration=10m"),
+            defect
+                .because("each error makes the link send again or start anew; many of them come from bad contact and precede a link that drops speed, lanes or the drive")
+                .command("see which kind they are, and whether they grow", format!("head -20 {}", files.join(" ")))
+                .advise("reseat the drive or card, change cable or riser, then the slot; see the maker's errata about ASPM")
+                .risking("none; with the machine off, or in a hot-swap bay")
+                .verified_by("the counts stand still under load: fathom run seqread DIR duration=10m"),
         )
     });
     found.collect()

@@ -172,6 +172,31 @@ fn errors_of_links() {
     ] {
         assert_eq!(of(errors).gravities(pci::errors), expected, "{errors:?}");
     }
+    // The port sees what arrives at it: both ends are added up.
+    let mut port = of((40, 0, 0));
+    port.snapshot.system.hosts[0].link[1].aer_errors = Some((59, 0, 0));
+    assert_eq!(port.gravities(pci::errors), []);
+    port.snapshot.system.hosts[0].link[1].aer_errors = Some((60, 0, 0));
+    let defect = port.one(pci::errors);
+    assert!(defect.summary.contains("has had 100 corrected errors"), "{}", defect.summary);
+    assert_eq!(
+        defect.fix[0].command.as_deref(),
+        Some(
+            "head -20 /sys/bus/pci/devices/0000:01:00.0/aer_dev_* \
+            /sys/bus/pci/devices/0000:00:01.0/aer_dev_*"
+        )
+    );
+    // Another function of the same card.
+    let mut second = port.snapshot.system.hosts[0].clone();
+    second.name = "nvme1".into();
+    (second.pci_address, second.aer_errors) = (Some("0000:01:00.1".into()), None);
+    second.link[0].address = "0000:01:00.1".into();
+    second.link[1].aer_errors = Some((0, 0, 1));
+    port.snapshot.system.hosts[0].link[1].aer_errors = Some((0, 0, 1));
+    port.snapshot.system.hosts.push(second);
+    let disk = port.nvme("nvme1n1");
+    port.detail_of(disk).host = Some("nvme1".into());
+    assert_eq!(port.gravities(pci::errors), [High], "once");
     let mut logged = of((0, 1, 0));
     logged.one(pci::errors);
     let text = "nvme 0000:01:00.0: PCIe Bus Error: severity=Uncorrectable".into();
