@@ -1,5 +1,6 @@
 //! What `fathom check` shows: the machine as a tree or a table, what is wrong with it, and figures for monitoring.
 
+pub mod facts;
 pub mod findings;
 pub mod metrics;
 pub mod table;

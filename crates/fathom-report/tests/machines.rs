@@ -7,7 +7,7 @@ use fathom_check::{Scene, alignment, check};
 use fathom_model::snapshot::Snapshot;
 use fathom_model::stack::Node;
 use fathom_model::system::SystemFacts;
-use fathom_report::check::{findings, metrics, table, tree_text, unread_text};
+use fathom_report::check::{facts, findings, metrics, table, tree_text, unread_text};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -262,6 +262,7 @@ fn contradicting_facts_are_judged_and_shown() {
                 findings::findings_text(&defects, true, 80),
                 table::table_text(&snapshot.machine),
                 unread_text(&snapshot, true, 80),
+                facts::facts_text(&snapshot),
                 tree_text(snapshot, &defects),
             ];
             let is_control = |c: char| c.is_control() && c != '\n';

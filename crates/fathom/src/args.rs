@@ -266,6 +266,8 @@ pub enum CheckForm {
     Tree,
     /// Block devices, one line each
     Table,
+    /// Everything that is known of the machine, its adapters and each layer
+    Facts,
     /// Figures for monitoring
     Openmetrics,
 }

@@ -12,7 +12,8 @@ use fathom_check::{Proof, Rule, Scene, alignment, glossary, rules};
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::snapshot::{SNAPSHOT_FORMAT, Snapshot};
 use fathom_report::check::{
-    findings::findings_text, metrics::metrics_text, table::table_text, tree_text, unread_text,
+    facts::facts_text, findings::findings_text, metrics::metrics_text, table::table_text,
+    tree_text, unread_text,
 };
 use fathom_sys::clock;
 use fathom_sys::sysroot::SysRoot;
@@ -98,6 +99,7 @@ fn text(
     let steps = if args.alignment { steps(&Scene::new(&snapshot)) } else { String::new() };
     let mut out = match form {
         CheckForm::Table => table_text(&snapshot.machine),
+        CheckForm::Facts => facts_text(&snapshot),
         _ => tree_text(snapshot, defects),
     };
     if args.alignment {

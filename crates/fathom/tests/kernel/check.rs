@@ -87,6 +87,11 @@ pub fn defect(done: &Done, rule: &str) -> Value {
     found.unwrap_or_else(|| panic!("no {rule} in {:?}", rules(done))).clone()
 }
 
+fn clock_source() -> String {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    fs::read_to_string(path).unwrap().trim().to_owned()
+}
+
 /// All mounts on block devices and all disks of this machine are there; people get a tree with the same.
 fn whole_machine() {
     let sandbox = Sandbox::new();
@@ -116,6 +121,17 @@ fn whole_machine() {
     assert!(shown.stdout.lines().any(root), "{shown:?}");
     let table = sandbox.run(&["check", "--show=table"]);
     assert!(table.stdout.lines().next().unwrap().starts_with("device"), "{table:?}");
+    let facts = sandbox.run(&["check", "--show=facts"]);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let has = |name: &str, value: &str| {
+        let mut lines = facts.stdout.lines().filter_map(|line| line.trim_start().split_once("  "));
+        lines.any(|(own, shown)| own == name && shown.trim() == value)
+    };
+    assert!(has("kernel", kernel.trim()) && has("clock source", &clock_source()), "{facts:?}");
+    for node in nodes.iter().filter(|node| node["kind"] == "disk") {
+        let title = format!("{}  disk\n", node["path"].as_str().unwrap());
+        assert!(facts.stdout.contains(&title), "{title} in {facts:?}");
+    }
     let metrics = sandbox.run(&["check", "--show=openmetrics"]);
     assert!(metrics.stdout.ends_with("# EOF\n"), "{metrics:?}");
     assert!(metrics.stdout.contains("# TYPE fathom_findings gauge\n"), "{metrics:?}");
