@@ -130,6 +130,14 @@ pub enum StoreError {
         /// The nearest or the most recent one, or empty.
         hint: String,
     },
+    /// Several runs have that label.
+    #[error("'{label}' is the label of {} runs: {}; name one of them", .candidates.len(), shown(.candidates))]
+    Labelled {
+        /// What was asked for.
+        label: String,
+        /// Their shortest unique prefixes, newest first; the message shows the first eight.
+        candidates: Vec<String>,
+    },
     /// Several runs begin like that.
     #[error("'{prefix}' is the beginning of {} runs: {}; give one more character", .candidates.len(), shown(.candidates))]
     Ambiguous {

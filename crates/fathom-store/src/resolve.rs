@@ -7,12 +7,23 @@ use fathom_base::suggest;
 const PREFIX_CHARS_MIN: usize = 4;
 
 impl Store {
-    /// The identifier that begins with `prefix`; capitals are taken as small letters.
+    /// The identifier of the one run that has this label, else of the one whose identifier begins so; capitals of that are taken as
+    /// small letters.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] names the nearest or the most recent run, [`StoreError::Ambiguous`] the
+    /// [`StoreError::NotFound`] names the nearest or the most recent run, [`StoreError::Labelled`] and [`StoreError::Ambiguous`] the
     /// candidates.
     pub fn resolve(&self, prefix: &str) -> Result<String, StoreError> {
+        let labelled = self.ids("WHERE label = ?1 AND length(?1) > 0", prefix)?;
+        match labelled.as_slice() {
+            [] => {}
+            [id] => return Ok(id.clone()),
+            several => {
+                let short = several.iter().map(|id| self.shortest_prefix(id));
+                let candidates = short.collect::<Result<_, _>>()?;
+                return Err(StoreError::Labelled { label: prefix.to_owned(), candidates });
+            }
+        }
         let wanted = prefix.trim().to_ascii_lowercase();
         let mut candidates =
             self.ids("WHERE substr(id, 1, length(?1)) = ?1 AND length(?1) > 0", &wanted)?;

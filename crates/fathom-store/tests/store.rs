@@ -171,6 +171,16 @@ fn prefixes() {
         at,
         &expect!["no run ''; the most recent is '9xxx'; all runs: fathom list"],
     );
+    // A label is a whole word, and comes before what begins so.
+    store.set_label("7f3kaaaaaaaa", Some("9")).expect("labels");
+    assert_eq!(store.resolve("9").expect("found"), "7f3kaaaaaaaa");
+    store.set_label("7f3kab000000", Some("9")).expect("labels");
+    check(
+        store.resolve("9"),
+        at,
+        &expect!["'9' is the label of 2 runs: 7f3kab, 7f3kaa; name one of them"],
+    );
+    assert_eq!(store.resolve("9x").expect("found"), "9xxxxxxxxxxx");
 }
 
 #[test]

@@ -113,6 +113,7 @@ impl Exit {
         match error {
             StoreError::NotFound { .. }
             | StoreError::Ambiguous { .. }
+            | StoreError::Labelled { .. }
             | StoreError::Missing { .. } => Self::Usage,
             _ => Self::Internal,
         }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// `fathom list`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Where a command asks for a run, the first characters of its name are enough.
+Where a command asks for a run, its label or the first characters of its name are enough.
 
   fathom list
   fathom list --target=/srv --limit=10
@@ -33,7 +33,7 @@ The run is judged anew from its records, by the rules of today.
   fathom show 7f3k --style=classic
   fathom show 7f3k --json    everything, for programs")]
 pub struct Show {
-    /// The run, or the first characters of its name
+    /// The run: its label, or the first characters of its name
     pub run: String,
     /// How figures are shown
     #[arg(long, value_enum, default_value = "fathom", value_name = "STYLE")]
@@ -53,7 +53,7 @@ with scripts switched off.
   fathom report -o -                   on standard output
   fathom report -o disk.md             as Markdown, for an issue or a wiki")]
 pub struct Report {
-    /// The run, or the first characters of its name; two to compare [default: the last run]
+    /// The run: its label, or the first characters of its name; two to compare [default: the last run]
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
     /// All finished runs on this target over time instead
@@ -129,7 +129,7 @@ All that were named go, or, when one is not there or still running, none. There 
   fathom export 7f3k -o 7f3k.jsonl.gz    a copy; fathom import takes it back
   fathom rm 7f3k")]
 pub struct Rm {
-    /// The runs, or the first characters of their names
+    /// The runs: their labels, or the first characters of their names
     #[arg(required = true, value_name = "RUN")]
     pub run: Vec<String>,
 }

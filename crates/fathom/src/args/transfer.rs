@@ -17,7 +17,7 @@ into another store. A name that ends in .gz is packed. docs/export.md says what 
   fathom export 7f3k -o t.json --format=chrome-trace    for ui.perfetto.dev
   ssh db7 fathom export | fathom import -         the runs of another machine")]
 pub struct Export {
-    /// The runs, or the first characters of their names [default: all that the filters leave]
+    /// The runs: their labels, or the first characters of their names [default: all that the filters leave]
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
     /// The form [default: by the name of the file, else csv with --what and jsonl without]
