@@ -144,8 +144,10 @@ fn fathom(bench: &Bench, device: &Path, file: &Path) -> Command {
 }
 
 /// It sets up the function tracer too, which tracepoints do without, and gives up where it may not (a kernel that is locked down): in a
-/// mount namespace of its own it writes into empty files instead.
+/// mount namespace of its own it writes into empty files instead. Whatever else is mounted, it finds tracing at that one place.
 const WITHOUT_FUNCTIONS: &str = "\
+umount --lazy /sys/kernel/debug 2>/dev/null || true
+[ -e /sys/kernel/tracing/trace ] || mount -t tracefs nodev /sys/kernel/tracing
 for file in /proc/sys/kernel/ftrace_enabled /sys/kernel/tracing/set_ftrace_* /sys/kernel/tracing/set_graph_*; do
 [ ! -e $file ] || { : >\"$0.${file##*/}\"; mount --bind \"$0.${file##*/}\" $file; }
 done
