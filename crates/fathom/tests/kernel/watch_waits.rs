@@ -28,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         kernel_test("watch_of_what_is_not_counted", &[binary, loops], uncounted),
         kernel_test("watch_tells_what_outlives_its_command", &[binary, loops], outlives),
+        kernel_test("watch_counts_what_was_merged_too", &[binary, loops, Tool("fio")], merged),
         kernel_test("watch_hands_its_input_on", &[binary, loops], input),
         kernel_test("watch_of_a_device_that_goes", &[binary, loops], goes),
         kernel_test(
@@ -225,6 +226,35 @@ fn uncounted() {
     assert_eq!(doubts[0]["finding"]["id"], "counters-off");
     let told = sandbox.run(&["compare", &off, &on, "--fail-on=void"]);
     assert!(told.code == 0 && told.stdout.contains("was told not to count"), "{told:?}");
+}
+
+/// Writes that come in calls of 64, one behind the other, are merged; how many were asked for is told all the same.
+fn merged() {
+    let sandbox = Sandbox::new();
+    let memory = in_memory(64 * MIB, Content::Sparse);
+    let name = memory.device.name();
+    let file = format!("--filename={}", p(memory.device.path()));
+    let fio = [
+        "fio",
+        "--name=x",
+        &file,
+        "--rw=write",
+        "--size=64M",
+        "--bs=4k",
+        "--direct=1",
+        "--ioengine=libaio",
+        "--iodepth=64",
+        "--iodepth_batch_submit=64",
+        "--iodepth_batch_complete_min=64",
+    ];
+    let done = sandbox.json(&[&["watch", &name, "--"], &fio[..]].concat(), &[0]);
+    let summary = done.result()["summary"].clone();
+    let total = |of: &str| {
+        summary[of].as_f64().unwrap() * summary["devices"][0]["seconds"].as_f64().unwrap()
+    };
+    let (asked, requests) = (total("asked_per_s"), total("requests_per_s"));
+    assert!((16_384.0..16_500.0).contains(&asked.round()), "{asked} asked for: {summary}");
+    assert!(requests < asked / 4.0, "{requests} of {asked}: hardly any was merged");
 }
 
 /// What a command leaves running is asked to end, has time to, and is told.
