@@ -1,5 +1,5 @@
-//! The barest measured read: one `pread` of 4 KiB after the other at places by chance, a stamp before and after each, and a count for
-//! each nanosecond of latency. What a program can have at most that records every latency.
+//! The plainest measured read: one `pread` of 4 KiB after the other at places by chance, a stamp before and after each, and a count for
+//! each nanosecond of latency, to which each is added at once.
 //!
 //! `bare_pread FILE MILLISECONDS`, for `cargo xtask bench`: prints how many reads there were, and how long that took. The file's size
 //! is taken down to a power of two.

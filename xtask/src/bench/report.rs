@@ -62,8 +62,8 @@ split into user and system is sampled by the timer tick where the kernel counts 
 nanoseconds. Closure is Little's law: mean latency x rate / depth, 1 when no time is lost, and hence the share of the
 depth that was really held; fio's is that of its total latency, and behind the stroke that of clat, which it shows
 first. 'Batch' is how many requests end for each hand-over. `t/io_uring` counts its second second, the first one in
-which it records latencies. `bare_pread` has fathom's clock and a count for each nanosecond: what a program can reach at most
-that records every latency. In the scenes with files a request is a whole file; fathom records the latency of every call and its
+which it records latencies. `bare_pread` has fathom's clock and a count for each nanosecond, in which it counts each
+latency at once. In the scenes with files a request is a whole file; fathom records the latency of every call and its
 CPU time is that of the whole process, `bare_walk`, `bare_mail` and `bare_storm` record nothing and look at the clock once a round
 and once a file, and fs_mark stamps every call. In a storm a request is a name that is made, looked at or deleted.
 ";
