@@ -43,7 +43,7 @@ pub(crate) struct Measured {
 pub(crate) struct Run<'a> {
     /// The program.
     pub load: &'a ProgramLoad,
-    /// Name of the row.
+    /// Name of the row; a program has it as `$FATHOM_LABEL`.
     pub label: &'a str,
     /// Where it is started; a device is given in `$FATHOM_TARGET` only.
     pub target: &'a str,
@@ -177,6 +177,7 @@ fn words(run: &Run<'_>, state_dir: &Path) -> Vec<OsString> {
     let environment = [
         format!("FATHOM_TARGET={}", run.target),
         format!("FATHOM_SEED={}", run.seed),
+        format!("FATHOM_LABEL={}", run.label),
         format!("FATHOM_JOURNAL={}", state_dir.display()),
         // The one that runs, wherever it lies: a copied binary is in no PATH.
         format!("FATHOM={}", std::env::current_exe().unwrap_or("fathom".into()).display()),

@@ -78,6 +78,13 @@ fn in_use() {
     let levels: BTreeSet<String> =
         records.iter().map(|record| record["cell"]["levels"].to_string()).collect();
     assert_eq!(levels.len(), 2, "{levels:?}");
+    // Each window is found by its setting.
+    let mut list = Command::new(&program);
+    list.args(["--db", "/run/fathom-in-use.db", "list", "--json"]).env_remove("FATHOM_DB");
+    let listed = String::from_utf8(list.output().unwrap().stdout).unwrap();
+    for label in ["scheduler=none", "scheduler=mq-deadline"] {
+        assert!(listed.contains(&format!("\"label\":\"{label}\"")), "{label}: {listed}");
+    }
     assert_same(&before, &machine(&sandbox, &[fs.device()]), "after the plan");
 }
 
