@@ -346,7 +346,12 @@ impl Replacements {
             Value::Object(fields) => {
                 fields.iter_mut().for_each(|(name, value)| self.replace(value, name, key));
             }
-            Value::Array(items) if SETTINGS.contains(&key) && is_setting(items) => {
+            // Two devices of smartd are no pair.
+            Value::Array(items)
+                if SETTINGS.contains(&key)
+                    && !NAMING_IN.contains(&(key, parent))
+                    && is_setting(items) =>
+            {
                 let is_name = NAMING_SETTINGS.iter().any(|name| items[0] == *name);
                 let key = if is_name { key } else { "state" };
                 self.replace(&mut items[1], key, parent);

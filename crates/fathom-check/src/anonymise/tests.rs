@@ -270,7 +270,8 @@ fn names_in_configuration_and_log_go() {
         ..LvmConfiguration::default()
     });
     configuration.smartd = Some(SmartdConfiguration {
-        devices: vec!["/dev/disk/by-id/ata-ST4000NM0035_ZC1ACMEDRV".into()],
+        // As many as a setting has words.
+        devices: vec!["/dev/sda".into(), "/dev/disk/by-id/ata-ST4000NM0035_ZC1ACMEDRV".into()],
         ..SmartdConfiguration::default()
     });
     configuration.fstab = vec![FstabEntry {
