@@ -1,6 +1,6 @@
 //! Alignment and geometry through all layers.
 
-mod behind_files;
+mod unseen;
 mod filesystems;
 mod hints;
 mod requests;

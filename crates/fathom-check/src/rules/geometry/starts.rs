@@ -1,6 +1,6 @@
 //! Where partitions, volumes and encrypted data begin.
 
-use super::behind_files;
+use super::unseen;
 use super::tables::tables;
 use crate::alignment::maps::{granularity, origin_bytes};
 use crate::alignment::{Fit, Position, stripes_below};
@@ -27,7 +27,7 @@ pub(super) fn misaligned(scene: &Scene<'_>) -> Vec<Defect> {
     let told = |found: &[Defect]| -> Vec<String> {
         found.iter().filter_map(|defect| defect.node.clone()).collect()
     };
-    found.extend(behind_files::misaligned(scene, &told(&found)));
+    found.extend(unseen::misaligned(scene, &told(&found)));
     found
         .extend(tables(scene).filter_map(|(index, node, table)| inside(scene, index, node, table)));
     let told = told(&found);

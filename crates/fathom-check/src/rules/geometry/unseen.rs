@@ -1,4 +1,5 @@
-//! Starts on loop devices, whose physical blocks the kernel does not carry through their files.
+//! Starts that the kernel does not judge: on loop devices, as it carries no physical blocks through their files, and of volumes and encrypted
+//! data, whose places on the disks below it does not calculate.
 
 use super::starts::{Start, starts};
 use crate::alignment::{Fit, Position, disks_below};
@@ -10,11 +11,15 @@ use fathom_base::units::format_size;
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::stack::{Node, NodeKind};
 
-/// What begins off the blocks of a disk below a file, though the file itself begins on one.
+/// What begins off the blocks of a disk below, though what it is on begins on one.
 pub(super) fn misaligned(scene: &Scene<'_>, told: &[String]) -> Vec<Defect> {
     let found = scene.nodes(&[]).filter_map(|(index, node)| {
         let start = start(scene, index, node)?;
-        if told.contains(&node.key()) || !lies_in_a_file(scene, start.on) {
+        let is_in_file = lies_in_a_file(scene, start.on);
+        // Of a partition on a disk there is more to say.
+        if told.contains(&node.key())
+            || !is_in_file && node.kind == NodeKind::Partition && start.is_own
+        {
             return None;
         }
         let own = disks_below(scene, start.on, start.from);
@@ -23,7 +28,7 @@ pub(super) fn misaligned(scene: &Scene<'_>, told: &[String]) -> Vec<Defect> {
             let misses = |at: Position| at.check("", unit, origin).fit == Fit::Misaligned;
             let is_inherited = own.iter().any(|(other, _, at)| *other == disk && misses(*at));
             let over = at.check("", unit, origin).remainder_bytes;
-            let facts = Missed { disk: scene.node(disk), unit, over };
+            let facts = Missed { disk: scene.node(disk), unit, over, is_in_file };
             (misses(at) && !is_inherited).then(|| tell(scene, index, node, &start, &facts))
         })
     });
@@ -38,18 +43,21 @@ struct Inside {
     what: &'static str,
     at: Position,
     from: Position,
+    /// It is where the node itself begins, and not what is on it.
+    is_own: bool,
 }
 
 fn start(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Inside> {
-    if node.kind == NodeKind::Loop {
-        let bytes = node.loop_device.as_ref()?.offset_bytes.filter(|&bytes| bytes > 0)?;
+    let offset_bytes = node.loop_device.as_ref().and_then(|facts| facts.offset_bytes);
+    if let Some(bytes) = offset_bytes.filter(|&bytes| bytes > 0) {
         let from = Position { shift_bytes: -i128::from(bytes), ..Position::TOP };
         let (source, at) = (sysfs(node, "loop/offset"), Position::TOP);
-        return Some(Inside { on: index, bytes, source, what: "the part of the file", at, from });
+        let what = "the part of the file";
+        return Some(Inside { on: index, bytes, source, what, at, from, is_own: true });
     }
     let Start { on, bytes, source, what } = starts(scene, index, node)?;
-    let at = Position::at(bytes);
-    Some(Inside { on, bytes, source, what, at, from: Position::TOP })
+    let (at, is_own) = (Position::at(bytes), on != index);
+    Some(Inside { on, bytes, source, what, at, from: Position::TOP, is_own })
 }
 
 fn lies_in_a_file(scene: &Scene<'_>, index: usize) -> bool {
@@ -61,6 +69,7 @@ struct Missed<'a> {
     disk: &'a Node,
     unit: u64,
     over: u64,
+    is_in_file: bool,
 }
 
 fn tell(
@@ -70,7 +79,7 @@ fn tell(
     start: &Inside,
     missed: &Missed<'_>,
 ) -> Defect {
-    let Missed { disk, unit, over } = missed;
+    let Missed { disk, unit, over, is_in_file } = missed;
     let gravity = if scene.in_use(index) { Gravity::High } else { Gravity::Medium };
     let name = &node.name;
     let begins =
@@ -80,10 +89,11 @@ fn tell(
         gravity,
         Some(&node.key()),
         format!(
-            "{} on {name} {begins} {over} B behind the physical blocks of {} of {}, which lies below its file",
+            "{} on {name} {begins} {over} B behind the physical blocks of {} of {}{}",
             start.what,
             format_size(*unit),
-            disk.name
+            disk.name,
+            if *is_in_file { ", which lies below its file" } else { "" }
         ),
     )
     .seen(start.source.clone(), format!("{} B", start.bytes))
@@ -102,8 +112,13 @@ fn tell(
         "the partition" => format!("make the partition anew, from byte {next} on"),
         _ => format!("make it anew, so that its data begins at byte {next} of what it is on"),
     };
+    let because = if *is_in_file {
+        "every block lies across two blocks of the drive: each small write reads both, changes them and writes them back; the kernel does not see it, since files hide the blocks below them"
+    } else {
+        "every block lies across two blocks of the drive: each small write reads both, changes them and writes them back"
+    };
     defect
-        .because("every block lies across two blocks of the drive: each small write reads both, changes them and writes them back; the kernel does not see it, since files hide the blocks below them")
+        .because(because)
         .command("see every layer", format!("fathom check --alignment {device}"))
         .advise(format!("copy what is on it elsewhere, then {advice}; that destroys what is on it"))
         .risking("everything on it is lost without the copy")
