@@ -54,6 +54,10 @@ fn filesystem(kind: &str, node: &Node, knows_mounts: bool) -> String {
     match node.mounted_at.as_slice() {
         [] if kind == "jbd" => JOURNAL.to_owned(),
         [] if !knows_mounts => format!("{kind}; whether it is mounted is not known"),
+        // As after umount --lazy, or where a virtual machine has it.
+        [] if node.details().opened == Some(true) => {
+            format!("{kind}, mounted nowhere that shows, but in use")
+        }
         [] => format!("{kind}, not mounted"),
         points => {
             let what = if kind == "jbd" { JOURNAL } else { kind };
@@ -113,6 +117,9 @@ mod tests {
         node.detail.get_or_insert_default().content = Some(content);
         let text = words(&node, false);
         assert_eq!(text.as_deref(), Some("holds xfs; whether it is mounted is not known"));
+        node.detail.get_or_insert_default().opened = Some(true);
+        let text = words(&node, true);
+        assert_eq!(text.as_deref(), Some("holds xfs, mounted nowhere that shows, but in use"));
         let other = vec!["swap".to_owned(), "isw_raid_member".to_owned()];
         let text = of(Content { other, ..Content::default() }, None);
         assert_eq!(text.as_deref(), Some("holds swap, member of an array (isw)"));

@@ -1,6 +1,5 @@
 //! Alignment and geometry through all layers.
 
-mod unseen;
 mod filesystems;
 mod hints;
 mod requests;
@@ -9,6 +8,7 @@ mod starts;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod unseen;
 
 use crate::rule;
 use crate::rule::Rule;

@@ -1,7 +1,7 @@
 //! Where partitions, volumes and encrypted data begin.
 
-use super::unseen;
 use super::tables::tables;
+use super::unseen;
 use crate::alignment::maps::{granularity, origin_bytes};
 use crate::alignment::{Fit, Position, stripes_below};
 use crate::array::{self, SECTOR_BYTES, Striping};
