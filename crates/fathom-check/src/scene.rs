@@ -121,11 +121,12 @@ impl<'a> Scene<'a> {
     }
 
     /// True when anything stands on the node, or it holds something that is mounted or swapped to, or the journal of
-    /// what is mounted from another device.
+    /// what is mounted from another device, or something has it open, as a filesystem after `umount --lazy`.
     #[must_use]
     pub fn in_use(&self, index: usize) -> bool {
         !self.above[index].is_empty()
             || !self.node(index).mounted_at.is_empty()
+            || self.node(index).details().opened == Some(true)
             || self.swaps.contains(&index)
     }
 

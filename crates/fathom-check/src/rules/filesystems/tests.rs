@@ -573,6 +573,11 @@ fn loop_files_that_were_never_written_are_told() {
     let [once] = &reserved.fix[..] else { panic!("it has its space: {reserved:?}") };
     let command = "dd if=/srv/image of=/srv/image bs=1M conv=notrunc,fsync";
     assert_eq!(once.command.as_deref(), Some(command));
+    // A filesystem that was unmounted lazily is written all the same, and old bytes would come back over it.
+    bench.detail_of(device).opened = Some(true);
+    let reserved = bench.one(loops::sparse);
+    assert!(reserved.fix[0].command.is_none(), "{reserved:?}");
+    assert!(reserved.fix[0].text.contains("unmounted or stopped"), "{reserved:?}");
 }
 
 #[test]
