@@ -33,6 +33,8 @@ pub(super) struct Made<'a> {
     pub size_bytes: Option<u64>,
     /// Blocks of an allocation group (XFS).
     pub group_blocks: Option<u64>,
+    /// Options by which a mount finds its parts on other devices (`logdev=`, `rtdev=`); unknown where it is not mounted.
+    pub parts: Vec<&'a str>,
 }
 
 /// All filesystems on one device each: those that are mounted, and those that only their superblock shows.
@@ -56,6 +58,7 @@ pub(super) fn made<'a>(scene: &Scene<'a>) -> Vec<Made<'a>> {
                 .and_then(|s| s.size_bytes)
                 .map(|size| size.max(size_in_use(fs).unwrap_or(0))),
             group_blocks: said.and_then(|s| s.group_blocks),
+            parts: parts(scene, index),
         })
     });
     let at_rest = scene.nodes(&[]).filter_map(|(device_index, device)| {
@@ -75,9 +78,19 @@ pub(super) fn made<'a>(scene: &Scene<'a>) -> Vec<Made<'a>> {
             width_bytes: said.stripe_width_bytes,
             size_bytes: said.size_bytes,
             group_blocks: said.group_blocks,
+            parts: Vec::new(),
         })
     });
     mounted.chain(at_rest).collect()
+}
+
+/// Without these XFS with a log or a realtime section elsewhere is not mounted again.
+fn parts<'a>(scene: &Scene<'a>, filesystem: usize) -> Vec<&'a str> {
+    let mount = scene.above(filesystem).find_map(|(_, above)| above.mount.as_ref());
+    let options = mount.into_iter().flat_map(|mount| &mount.super_options).map(String::as_str);
+    options
+        .filter(|option| ["logdev=", "rtdev="].iter().any(|part| option.starts_with(part)))
+        .collect()
 }
 
 /// The size of a mounted filesystem as it says itself: the superblock on the device may still be that of before it grew, since XFS
@@ -264,7 +277,9 @@ fn tell_xfs(defect: Defect, made: &Made<'_>, wrong: &Wrong<'_>) -> Option<Defect
                 .risking("making it anew destroys what is on it"),
         );
     }
-    let words = options.mount_words();
+    let own = options.mount_words();
+    let words = std::iter::once(own.as_str()).chain(made.parts.iter().copied());
+    let words = words.collect::<Vec<&str>>().join(",");
     let defect = if place == "/" {
         defect.advise(format!("start once with rootflags={words} on the kernel's command line, the array's figures in sectors of 512 bytes; it keeps them"))
     } else {

@@ -376,6 +376,13 @@ fn xfs_against_its_array() {
     assert_eq!(commands(&found), ["umount /srv", "mount -o sunit=1024,swidth=3072 /dev/md0 /srv"]);
     let mut root = told("xfs", "raid5", 64 << 10, 192 << 10);
     let mount = root.snapshot.machine.nodes.iter().position(|n| n.mount.is_some()).expect("mount");
+    // Where its log is, the mount alone says.
+    root.mount_of(mount).super_options.push("logdev=/dev/sdz".into());
+    assert_eq!(
+        commands(&root.one(filesystems::xfs_geometry))[1],
+        "mount -o sunit=1024,swidth=3072,logdev=/dev/sdz /dev/md0 /srv"
+    );
+    root.mount_of(mount).super_options.pop();
     root.mount_of(mount).mount_point = "/".into();
     let found = root.one(filesystems::xfs_geometry);
     let once = "rootflags=sunit=1024,swidth=3072";
