@@ -1,3 +1,5 @@
+//! The page of a capture, in words and figures.
+
 use super::*;
 use fathom_model::capture::CaptureInterval;
 

@@ -124,3 +124,7 @@ fn tell(
         .risking("everything on it is lost without the copy")
         .verified_by(format!("fathom check --alignment {device}; fathom run randwrite on a file of it before and after"))
 }
+
+#[cfg(test)]
+#[path = "unseen_tests.rs"]
+mod tests;
