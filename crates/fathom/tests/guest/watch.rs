@@ -56,8 +56,9 @@ json watch md0 --interval=1s --count=6 &
 pid=$!
 sleep 2
 mdadm --quiet /dev/md0 --add /dev/sdc
-cat /dev/zero | dd of=/dev/md0 bs=64k count=1400 oflag=seek_bytes seek=1M iflag=fullblock conv=notrunc 2>/dev/null || true
-sync
+while kill -0 $pid 2>/dev/null; do
+    cat /dev/zero | dd of=/dev/md0 bs=64k count=1400 oflag=seek_bytes seek=1M iflag=fullblock conv=notrunc,fsync 2>/dev/null || true
+done
 wait $pid
 "#;
 
