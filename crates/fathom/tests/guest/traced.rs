@@ -20,6 +20,16 @@ wait_for /dev/mapper/linear
 const READS: u64 = 400;
 const READ: &str = "dd if=/dev/mapper/linear of=/dev/null bs=4k count=400 iflag=direct status=none";
 
+/// A RAID 5 in memory, which its thread serves.
+const SERVED: &str = r#"
+load raid456
+load_with brd rd_nr=3 rd_size=16384
+wait_for /dev/ram{0,1,2}
+mdadm --quiet --create /dev/md5 --run --level=5 --chunk=4 --raid-devices=3 --assume-clean --bitmap=none /dev/ram0 /dev/ram1 /dev/ram2
+fathom --json --quiet watch md5 --interval=500ms -- dd if=/dev/zero of=/dev/md5 bs=4k count=1500 oflag=direct status=none
+mdadm --quiet --stop /dev/md5
+"#;
+
 /// What the guest does.
 pub fn steps(job: GuestJob) -> GuestJob {
     let watch = format!("fathom --json --quiet watch dm-0 --latency --interval=500ms -- {READ}");
@@ -33,6 +43,7 @@ pub fn steps(job: GuestJob) -> GuestJob {
         .step("busy", &format!("{BUSY}\n{}\n{NOT_BUSY}", during_busy()))
         .step("cut", &format!("{CUT}\n{}", during_cut()))
         .step("came", CAME)
+        .step("served", SERVED)
         .step("beside", BESIDE)
         .step("blktrace", "fathom --json --quiet capture --from=mnt/bt/x.blktrace.0")
         .step(
@@ -122,6 +133,20 @@ pub fn check(report: &GuestReport) {
     assert_eq!((reads(&came), &came["faults"]["came_online"]), (READS, &Value::Null), "{came}");
     assert_eq!(came["faults"]["lost"], 0, "{}", came["faults"]);
     foreign(&captured);
+    served(&ended(report, "served", 0).stdout);
+}
+
+/// The array's thread takes a part of a processor, and no more than one.
+fn served(stdout: &str) {
+    let samples = stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let shares = samples.filter_map(|sample| {
+        let devices = sample["devices"].as_array()?;
+        let array = devices.iter().find(|device| device["name"] == "md5")?;
+        array["array"]["thread_cpu_share"].as_f64()
+    });
+    let shares: Vec<f64> = shares.collect();
+    assert!(shares.iter().sum::<f64>() > 0.0, "nobody serves it: {shares:?}");
+    assert!(shares.iter().all(|share| (0.0..=1.1).contains(share)), "{shares:?}");
 }
 
 /// The files that blktrace wrote, what blkparse printed of them, and the capture beside them tell of the same requests, each with its end.
