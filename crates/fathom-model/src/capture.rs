@@ -125,7 +125,7 @@ pub struct CaptureFaults {
     /// count nowhere else.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refused: u64,
-    /// Lines that were no events.
+    /// Lines and records that were no events.
     pub skipped: u64,
     /// Events of other devices than the one that counts, which were left out.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! A captured workload on one page.
 
+use crate::figures::{NotEnough, quantile_text};
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
 use fathom_base::order::Order;
@@ -15,6 +16,8 @@ use std::fmt::Write;
 const PROCESSES: usize = 5;
 /// Sizes that are named.
 const SIZES: usize = 4;
+/// Those of the tables.
+const PERCENTILES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 /// A variance of fewer windows is none.
 const WINDOWS_MIN: u64 = 10;
 
@@ -32,14 +35,16 @@ pub fn text(capture: &CaptureRecord, width: usize) -> String {
     out.push('\n');
     if let Some((table, note)) = stages(capture) {
         out += &table.render_to(0, width);
-        push_wrapped_to(&mut out, width, "  ", note);
+        push_wrapped_to(&mut out, width, "  ", &note);
         out.push('\n');
     }
     for (name, line) in lines(capture) {
         push_wrapped_to(&mut out, width, &format!("{name:<12}"), &line);
     }
     out.push('\n');
-    out += &course(capture).render_to(0, width);
+    let (course, few) = course(capture);
+    out += &course.render_to(0, width);
+    few.iter().for_each(|few| push_wrapped_to(&mut out, width, "  ", few));
     if let Some(table) = likeness(capture) {
         out.push('\n');
         out += &table.render_to(0, width);
@@ -110,7 +115,7 @@ pub fn classes(capture: &CaptureRecord) -> Table {
     let mut table = Table::new(columns, 2);
     let seconds = seconds(capture);
     for class in &capture.classes {
-        let all = if capture.is_of_driver { &class.service_ns } else { &class.total_ns };
+        let all = latency_of(capture, class);
         let of = |part: u64| format_share(part as f64 / class.count.max(1) as f64);
         let size =
             |bytes: f64| if class.bytes == 0 { String::new() } else { format_size(bytes as u64) };
@@ -132,8 +137,8 @@ pub fn classes(capture: &CaptureRecord) -> Table {
             } else {
                 String::new()
             },
-            time(all.quantile(0.5)),
-            time(all.quantile(0.99)),
+            percentile(all, 0.5),
+            percentile(all, 0.99),
             time(all.max()),
             driver_share(class),
         ]);
@@ -157,15 +162,19 @@ pub fn classes_note(capture: &CaptureRecord) -> String {
              waited in the kernel's queue"
         }
     };
-    format!(
+    let note = format!(
         "deviation, harmonic: standard deviation and harmonic mean of the sizes. sequential: begins where one of the last 64 \
          streams of its class ended. p50 to max: latency {latency}."
-    )
+    );
+    let mut few = NotEnough::default();
+    capture.classes.iter().for_each(|class| few.look_at(latency_of(capture, class), &PERCENTILES));
+    [Some(note), few.note()].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// The two parts of the latency of each class, with what they are; none where the trace does not tell them apart.
 #[must_use]
-pub fn stages(capture: &CaptureRecord) -> Option<(Table, &'static str)> {
+pub fn stages(capture: &CaptureRecord) -> Option<(Table, String)> {
+    let mut few = NotEnough::default();
     let (first, second, note) = if capture.is_replay() {
         let note = "late: from the time at which a request was due to its start. served: from its start to its end.";
         ("late", "served", note)
@@ -182,11 +191,14 @@ pub fn stages(capture: &CaptureRecord) -> Option<(Table, &'static str)> {
     let has_both =
         |class: &&CaptureClass| class.wait_ns.count() > 0 && class.service_ns.count() > 0;
     for class in capture.classes.iter().filter(has_both) {
-        let of =
-            |times: &Histogram| [times.quantile(0.5), times.quantile(0.99), times.max()].map(time);
+        let of = |times| [percentile(times, 0.5), percentile(times, 0.99), time(times.max())];
         let cells = [of(&class.wait_ns), of(&class.service_ns)].concat();
         table.row(std::iter::once(class.class.clone()).chain(cells));
+        few.look_at(&class.wait_ns, &PERCENTILES);
+        few.look_at(&class.service_ns, &PERCENTILES);
     }
+    let note =
+        [Some(note.to_owned()), few.note()].into_iter().flatten().collect::<Vec<_>>().join(" ");
     (!table.is_empty()).then_some((table, note))
 }
 
@@ -196,6 +208,16 @@ fn driver_share(class: &CaptureClass) -> String {
         return String::new();
     };
     if total == 0.0 { String::new() } else { format_share((1.0 - wait / total).max(0.0)) }
+}
+
+/// The latency that the table tells of a class: as much of it as the trace knows.
+fn latency_of<'a>(capture: &CaptureRecord, class: &'a CaptureClass) -> &'a Histogram {
+    if capture.is_of_driver { &class.service_ns } else { &class.total_ns }
+}
+
+/// A percentile, [`crate::figures::NOT_ENOUGH`] where few stand behind it, nothing where there is none.
+fn percentile(latency_ns: &Histogram, q: f64) -> String {
+    if latency_ns.is_empty() { String::new() } else { quantile_text(latency_ns, q) }
 }
 
 fn time(ns: Option<u64>) -> String {
@@ -477,7 +499,9 @@ fn start(start_ns: u64, length_ns: u64) -> String {
 }
 
 /// Ten rows at the most.
-fn course(capture: &CaptureRecord) -> Table {
+/// How it went over time, in ten rows, with what is said of the percentiles that are missing in it.
+fn course(capture: &CaptureRecord) -> (Table, Option<String>) {
+    let mut few = NotEnough::default();
     let columns = [
         ("from", Align::Right),
         ("reads/s", Align::Right),
@@ -500,6 +524,7 @@ fn course(capture: &CaptureRecord) -> Table {
         let count = |of| format_count(per_s(sum(of)).round() as u64);
         let mut latency = Histogram::new();
         rows.iter().for_each(|row| latency.merge_sparse(&row.latency_ns));
+        few.look_at(&latency, &PERCENTILES);
         let depth: f64 = rows.iter().map(|row| row.depth_mean * row.length_ns as f64).sum();
         table.row([
             start(rows[0].start_ns, rows[0].length_ns.saturating_mul(each as u64)),
@@ -513,11 +538,11 @@ fn course(capture: &CaptureRecord) -> Table {
             } else {
                 "-".into()
             },
-            time(latency.quantile(0.5)),
-            time(latency.quantile(0.99)),
+            percentile(&latency, 0.5),
+            percentile(&latency, 0.99),
         ]);
     }
-    table
+    (table, few.note())
 }
 
 /// How alike a replay was, or what was compared with another trace, figure by figure; none where nothing was compared.

@@ -194,8 +194,9 @@ fn the_parts_of_latencies_are_told_apart() {
         table.lines().map(|line| line.split_whitespace().collect()).collect();
     let titles = "queue p50 queue p99 queue max device p50 device p99 device max";
     assert_eq!(lines[0].join(" "), titles);
-    assert_eq!(lines[1].join(" "), "read 10 ns 20 ns 20 ns 50 ns 60 ns 60 ns");
+    assert_eq!(lines[1].join(" "), "read 10 ns n/a 20 ns 50 ns n/a 60 ns");
     assert!(note.contains("(Q2D)") && note.contains("(D2C)"));
+    assert!(note.ends_with("(ten must lie beyond a percentile: p99 needs 1 000)."), "{note}");
     let (table, note) = told(&class, "replay").expect("both are known");
     assert!(table.contains("late p50") && note.contains("was due"), "{table}{note}");
     class.wait_ns = Histogram::new();

@@ -59,6 +59,15 @@ pub fn quantile_text(latency_ns: &Histogram, q: f64) -> String {
     }
 }
 
+/// Percentiles of `count` latencies in words, each with its name, its share and its nanoseconds: `p50 100 us, p99 3.0 ms`. Those that
+/// too few stand behind are left out, and the longest is told last.
+#[must_use]
+pub fn percentile_words(count: u64, percentiles: &[(&str, f64, u64)], longest_ns: u64) -> String {
+    let supported = percentiles.iter().filter(|(_, q, _)| quantile::is_supported(count, *q));
+    let words = supported.map(|(name, _, ns)| format!("{name} {}, ", units::format_ns(*ns)));
+    words.chain([format!("longest {}", units::format_ns(longest_ns))]).collect()
+}
+
 /// Nanoseconds that may be missing.
 #[must_use]
 pub fn ns_text(ns: Option<u64>) -> String {
@@ -102,6 +111,16 @@ impl NotEnough {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_leave_out_what_few_stand_behind() {
+        let words =
+            |count| percentile_words(count, &[("p50", 0.5, 1_000), ("p99", 0.99, 2_000)], 3_000);
+        assert_eq!(words(1), "longest 3.0 us");
+        assert_eq!(words(2), "p50 1.0 us, longest 3.0 us");
+        assert_eq!(words(999), words(2));
+        assert_eq!(words(1000), "p50 1.0 us, p99 2.0 us, longest 3.0 us");
+    }
 
     #[test]
     fn the_footnote_names_what_is_missing() {

@@ -2,8 +2,9 @@
 
 pub mod answer;
 
+use crate::figures::percentile_words;
 use crate::text::printable;
-use fathom_base::units::{format_count, format_ns, format_rate, format_size};
+use fathom_base::units::{format_count, format_rate, format_size};
 use fathom_model::watch::{
     ArraySample, DeviceRates, DeviceSample, FlowRates, LatencySample, Sample,
 };
@@ -279,8 +280,8 @@ pub fn svctm_words(device: &DeviceSample) -> Option<String> {
 fn latency_words(latency: &LatencySample) -> impl Iterator<Item = String> {
     let since = if latency.from_arrival { "from arrival to end" } else { "in the device" };
     latency.flows().map(move |(name, flow)| {
-        let [p50, p99, max] = [flow.p50_ns, flow.p99_ns, flow.max_ns].map(format_ns);
-        format!("{since}: {name} p50 {p50}, p99 {p99}, longest {max}")
+        let percentiles = [("p50", 0.5, flow.p50_ns), ("p99", 0.99, flow.p99_ns)];
+        format!("{since}: {name} {}", percentile_words(flow.count, &percentiles, flow.max_ns))
     })
 }
 
@@ -456,7 +457,8 @@ mod tests {
         let sample =
             Sample { devices: vec![told], latency_lost: Some(12_345), ..Sample::default() };
         let text = sample_text(&sample, &form, "11:46:49");
-        let line = "    in the device: reads p50 100 us, p99 3.0 ms, longest 7.0 ms\n";
+        // A hundred requests have no p99.
+        let line = "    in the device: reads p50 100 us, longest 7.0 ms\n";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("12 345 trace events were lost"), "{text}");
         assert_eq!(latency_words(&LatencySample::default()).count(), 0);

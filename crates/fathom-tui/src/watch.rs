@@ -15,6 +15,18 @@ const TOLD_FOR: usize = 10;
 const TOLD_MAX: usize = 3;
 /// What is said of those that latencies lack, once.
 const LOST: &str = "trace events were lost: p50, p99 and longest lack requests";
+/// Columns of the table of all requests together, and of that by kind of request, which has iostat's names; with their widths.
+const TOGETHER: [(&str, usize); 5] =
+    [("util", 7), ("IOPS", 9), ("rate", 12), ("queue", 8), ("await", 9)];
+const BY_KIND: [(&str, usize); 7] = [
+    ("r/s", 8),
+    ("r_await", 9),
+    ("w/s", 8),
+    ("w_await", 9),
+    ("merged/s", 10),
+    ("d/s", 7),
+    ("f/s", 7),
+];
 /// The longest that names get.
 const NAMES_MAX: usize = 32;
 
@@ -38,6 +50,8 @@ pub struct Watched {
     with_idle: bool,
     /// A command runs, which would end with the watch.
     has_command: bool,
+    /// Requests are told by kind, not all together.
+    is_by_kind: bool,
     last: Sample,
     /// What is to be said of each device, in the order of the sample; warnings first.
     remarks: Vec<Vec<String>>,
@@ -59,6 +73,7 @@ impl Watched {
             title,
             with_idle,
             has_command,
+            is_by_kind: false,
             last: Sample::default(),
             remarks: Vec::new(),
             time: String::new(),
@@ -72,6 +87,11 @@ impl Watched {
     #[must_use]
     pub fn has_command(&self) -> bool {
         self.has_command
+    }
+
+    /// Shows the other table: all requests together, or by kind.
+    pub fn turn(&mut self) {
+        self.is_by_kind = !self.is_by_kind;
     }
 
     /// Takes in an interval, with what is to be said of each of its devices.
@@ -233,10 +253,13 @@ fn devices(watched: &Watched, ink: Ink) -> Vec<Row> {
         .collect();
     let idle = watched.last.devices.len() - shown.len();
     let longest = shown.iter().map(|(device, _)| name(device).chars().count()).max().unwrap_or(0);
+    let columns = if watched.is_by_kind { &BY_KIND[..] } else { &TOGETHER };
     // Names give way before figures do.
-    let names = longest.min(NAMES_MAX).min(usize::from(ink.width / 3)).max(8) as u16;
-    let columns = [("util", 7), ("IOPS", 9), ("rate", 12), ("queue", 8), ("await", 9)];
-    let line = |first: Row, cells: [String; 5], tone: Tone| {
+    let figures: usize = columns.iter().map(|(_, width)| width).sum();
+    let width = usize::from(ink.width);
+    let room = if watched.is_by_kind { width.saturating_sub(figures + 1) } else { width / 3 };
+    let names = longest.min(NAMES_MAX).min(room).max(8) as u16;
+    let line = |first: Row, cells: Vec<String>, tone: Tone| {
         let mut at = names;
         columns.iter().zip(cells).fold(first, |row, ((_, width), cell)| {
             let cell = format!("{cell:>width$}");
@@ -247,14 +270,16 @@ fn devices(watched: &Watched, ink: Ink) -> Vec<Row> {
     };
     let mut rows = Vec::new();
     if !shown.is_empty() {
-        let titles = columns.map(|(title, _)| title.to_owned());
+        let titles = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
         let head = line(Row::of("device", Tone::Faint), titles, Tone::Faint);
-        rows.push(head.then("  requests, past", Tone::Faint));
+        let past = if watched.is_by_kind { "" } else { "  requests, past" };
+        rows.push(head.then(past, Tone::Faint));
     }
     for (device, remarks) in &shown {
         let name: String = name(device).chars().take(usize::from(names)).collect();
-        let row = line(Row::of(name, Tone::Plain), cells(device), Tone::Plain);
-        let past = watched.requests.get(&device.name);
+        let cells = if watched.is_by_kind { by_kind(device) } else { together(device) };
+        let row = line(Row::of(name, Tone::Plain), cells, Tone::Plain);
+        let past = watched.requests.get(&device.name).filter(|_| !watched.is_by_kind);
         rows.push(Row { curve: past.map(|past| past.iter().copied().collect()), ..row });
         let indent = " ".repeat(2 * device.depth + 2);
         let is_slow = device.stands_out.is_some();
@@ -278,19 +303,39 @@ fn name(device: &DeviceSample) -> String {
     format!("{}{}{space}{}", "  ".repeat(device.depth), device.name, device.title)
 }
 
-fn cells(device: &DeviceSample) -> [String; 5] {
+/// The cells of [`BY_KIND`].
+fn by_kind(device: &DeviceSample) -> Vec<String> {
+    let rates = &device.rates;
+    let mean = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), |ms| mean_ns(1e6 * ms));
+    let count = |per_s: f64| format_count(per_s.round() as u64);
+    let merged_per_s: f64 =
+        [rates.reads, rates.writes, rates.discards].iter().map(|flow| flow.merged_per_s).sum();
+    vec![
+        count(rates.reads.per_s),
+        mean(rates.reads.await_ms),
+        count(rates.writes.per_s),
+        mean(rates.writes.await_ms),
+        count(merged_per_s),
+        count(rates.discards.per_s),
+        count(rates.flushes_per_s),
+    ]
+}
+
+/// A mean time. The counters are cut to milliseconds: a mean of nothing is not none.
+fn mean_ns(ns: f64) -> String {
+    if ns < 1.0 { "0 ms".to_owned() } else { format_ns(ns as u64) }
+}
+
+/// The cells of [`TOGETHER`].
+fn together(device: &DeviceSample) -> Vec<String> {
     let (rates, counts) = (&device.rates, &device.counts);
     let kib_per_s = rates.reads.kib_per_s + rates.writes.kib_per_s;
     let done = counts.reads.requests + counts.writes.requests;
     let took_ms = counts.reads.took_ms + counts.writes.took_ms;
     let none = || "-".to_owned();
     let rate = if kib_per_s > 0.0 { format_rate(1024.0 * kib_per_s) } else { none() };
-    // The counters are cut to milliseconds.
-    let mean = (done > 0).then(|| match 1_000_000 * took_ms / done {
-        0 => "0 ms".to_owned(),
-        ns => format_ns(ns),
-    });
-    [
+    let mean = (done > 0).then(|| mean_ns(1e6 * took_ms as f64 / done as f64));
+    vec![
         format!("{:.0} %", rates.util_percent),
         format_count(iops(device).round() as u64),
         rate,
@@ -300,14 +345,13 @@ fn cells(device: &DeviceSample) -> [String; 5] {
 }
 
 fn foot(watched: &Watched, asked: Asked, has_keys: bool) -> Row {
+    let turn = if watched.is_by_kind { "all together" } else { "by kind" };
+    let end = if watched.has_command { "end the command" } else { "end" };
     match (asked, has_keys) {
         (Asked::End, _) => Row::of("End the command? y = end  n = go on", Tone::Question),
         (Asked::Help, _) => Row::of("any key: back to the view", Tone::Faint),
         (Asked::Nothing, false) => Row::of("Ctrl-C ends", Tone::Faint),
-        (Asked::Nothing, true) if watched.has_command => {
-            Row::of("q end the command   ? help", Tone::Faint)
-        }
-        (Asked::Nothing, true) => Row::of("q end   ? help", Tone::Faint),
+        (Asked::Nothing, true) => Row::of(format!("q {end}   d {turn}   ? help"), Tone::Faint),
     }
 }
 
@@ -315,11 +359,13 @@ fn help() -> Vec<Row> {
     let lines = [
         "",
         "q, Ctrl-C   end the watch, and a command with it; what is recorded is kept",
+        "d           requests by kind: reads, writes, merged ones, discards, flushes",
         "util        share of the time with at least one request in flight: 100 % is",
         "            full for one disk with one head, not for an SSD or an array",
         "IOPS, rate  requests and bytes a second; curves go back from the right",
         "queue       mean number in flight, waiting included",
         "await       mean time of reads and writes from entering the queue to the end",
+        "merged/s    requests that were merged into others before the device saw them",
         "waiting     share of the time in which some task, or all, waited",
     ];
     lines.into_iter().map(|line| Row::of(line, Tone::Plain)).collect()

@@ -92,9 +92,45 @@ fn a_stack_on_a_usual_terminal() {
              <- slow: r_await 30 ms, its companions 4.1 ms
          1 device has done nothing so far
 
-         q end   ? help
+         q end   d by kind   ? help
     "#]],
     );
+}
+
+/// The other table, and back.
+#[test]
+fn requests_are_told_by_kind_too() {
+    let mut watched = watched(1, false);
+    let counts = &mut watched.last.devices[0].counts;
+    counts.reads.merged = 30;
+    counts.writes = FlowCounts { requests: 20, sectors: 320, took_ms: 5, merged: 12 };
+    (counts.discards.requests, counts.flushes) = (7, 4);
+    watched.last.devices[0].rates = watched.last.devices[0].counts.rates(1_000_000_000);
+    watched.turn();
+    check(
+        &watched,
+        Asked::Nothing,
+        SIZE,
+        &expect![[r#"
+        fathom watch md0                                             12:09:54  for 1 s
+        processors  user 12 %  system 0 %  iowait 40 %  steal 0 %
+        memory      dirty 12 MiB  writeback 0 B
+        waiting     for I/O 25 % (all 10 %)
+
+        device             r/s  r_await     w/s  w_await  merged/s    d/s    f/s
+        md0 raid5 of 3     900   4.0 ms      20   250 us        42      7      4
+          check 31.4 % at 52.4 MB/s
+          sda              300   4.0 ms       0        -         0      0      0
+          sdb              300   4.0 ms       0        -         0      0      0
+            <- slow: r_await 30 ms, its companions 4.1 ms
+        1 device has done nothing so far
+
+        q end   d all together   ? help
+    "#]],
+    );
+    watched.turn();
+    let shown = lines(&render(&watched, Asked::Nothing, true, PLAIN, SIZE).expect("a view"));
+    assert!(shown.contains("requests, past") && !shown.contains("merged/s"), "{shown}");
 }
 
 /// A line that vanishes has a reason, and one in its place another past.
@@ -149,7 +185,7 @@ fn low_and_narrow_ones_lose_the_rest_first() {
          device           util     IOPS        rate   queue    await
          md0 raid5 of 3   90 %      900    7.4 MB/s     3.6   4.0 ms
          and 5 more
-         q end   ? help
+         q end   d by kind   ? help
     "#]],
     );
     check(
@@ -157,9 +193,9 @@ fn low_and_narrow_ones_lose_the_rest_first() {
         Asked::Nothing,
         (20, 3),
         &expect![[r#"
-         fathom watch md0
-         q end   ? help
-    "#]],
+            fathom watch md0
+            q end   d by kind ~
+        "#]],
     );
     assert!(render(&watched(2, false), Asked::Nothing, true, PLAIN, (19, 24)).is_none());
 }
@@ -171,11 +207,11 @@ fn what_is_asked_stands_in_the_last_line() {
         let buffer = render(watched, asked, has_keys, PLAIN, SIZE).expect("a view");
         lines(&buffer).lines().last().map(str::to_owned).unwrap_or_default()
     };
-    assert_eq!(last(&watched, Asked::Nothing, true), " q end   ? help");
+    assert_eq!(last(&watched, Asked::Nothing, true), " q end   d by kind   ? help");
     assert_eq!(last(&watched, Asked::Nothing, false), " Ctrl-C ends");
     assert_eq!(last(&watched, Asked::Help, true), " any key: back to the view");
     watched.has_command = true;
-    assert_eq!(last(&watched, Asked::Nothing, true), " q end the command   ? help");
+    assert_eq!(last(&watched, Asked::Nothing, true), " q end the command   d by kind   ? help");
     assert_eq!(last(&watched, Asked::End, true), " End the command? y = end  n = go on");
     let buffer = render(&watched, Asked::Help, true, PLAIN, SIZE).expect("a view");
     assert!(lines(&buffer).contains("full for one disk with one head"));

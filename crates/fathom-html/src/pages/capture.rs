@@ -29,7 +29,7 @@ pub(super) fn page(source: &Source) -> Page {
         first.push(Block::Table(classes));
         if let Some((stages, note)) = report::stages(capture) {
             let mut stages = Table::from(&stages);
-            stages.notes.push(note.to_owned());
+            stages.notes.push(note);
             first.push(Block::Table(stages));
         }
         sections.extend(of_capture(capture));

@@ -50,6 +50,7 @@ pub struct Merged<R> {
     device: Option<u32>,
     others: Others,
     cut_off: bool,
+    skipped: u64,
     /// Records are missing since it was last asked.
     has_gap: bool,
     /// When they were lost, unless somebody has asked.
@@ -112,6 +113,7 @@ impl<R: Read> Merged<R> {
             device: None,
             others: Others::default(),
             cut_off: false,
+            skipped: 0,
             has_gap: false,
             hole: None,
         };
@@ -144,6 +146,11 @@ impl<R: Read> Merged<R> {
     /// A file ended inside of a record.
     pub fn is_cut_off(&self) -> bool {
         self.cut_off
+    }
+
+    /// Records of the device that name a place which no disk has.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 
     /// Records that are missing, as their numbers tell.
@@ -223,23 +230,33 @@ impl<R: Read> Merged<R> {
             return None;
         }
         let mut event = Event::new(action, raw.time_ns);
-        event.sector = place(raw.u64(16))?;
+        let Some([sector, other_sector]) = places(raw, action, data) else {
+            self.skipped += 1;
+            return None;
+        };
+        (event.sector, event.other_sector) = (sector, other_sector);
         event.sectors = (u64::from(word(24)).div_ceil(SECTOR_BYTES)) as u32;
         event.process = process;
         event.cpu = word(40) as u16;
         event.error = -i32::from((raw.u16(44) as i16).unsigned_abs() as i16);
         event.name = self.processes.get(&process).copied().unwrap_or(0);
         (event.class, event.flags) = kind_of(category, event.sectors);
-        match action {
-            Action::Split => {
-                event.other_sector = be_u64(data, 0)?;
-                event.sectors = event.other_sector.checked_sub(event.sector)? as u32;
-            }
-            Action::Remap => event.other_sector = be_u64(data, 8)?,
-            _ => {}
+        if action == Action::Split {
+            event.sectors = (other_sector - sector) as u32;
         }
         Some(event)
     }
+}
+
+/// Where a request begins, and the other place that a split or a remap names, which else is 0. None where one of them cannot be.
+fn places(raw: &Raw, action: Action, data: &[u8]) -> Option<[u64; 2]> {
+    let sector = place(raw.u64(16))?;
+    let other = match action {
+        Action::Split => be_u64(data, 0).filter(|other| *other >= sector)?,
+        Action::Remap => be_u64(data, 8)?,
+        _ => 0,
+    };
+    Some([sector, other])
 }
 
 impl Course {

@@ -153,6 +153,19 @@ fn what_is_cut_off_damaged_or_newer_is_told() {
     assert!(!is_one(b"abcdefgh") && !is_one(b""));
 }
 
+/// A place that no disk has, a split before its begin, and a remap without its place: left out, and counted.
+#[test]
+fn records_of_impossible_places_are_counted() {
+    let mut rows = rows();
+    rows[1].1 = u64::MAX - 1;
+    rows[4].7 = 4u64.to_be_bytes().to_vec();
+    rows.push((9_950, 8, 4096, 15, READ, 77, 0, vec![0; 15]));
+    let files = files_of(&rows, true);
+    let mut merged = Merged::new(files.iter().map(|f| &f[..]).collect()).expect("a trace");
+    let events = merged.by_ref().filter(Result::is_ok).count();
+    assert_eq!((events, merged.skipped()), (rows.len() - 1 - 3, 3), "one row is a note");
+}
+
 /// Records that are missing show by the numbers of the others, wherever notes stand between; a file that is missing by those of
 /// the other processors.
 #[test]

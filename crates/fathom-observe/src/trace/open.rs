@@ -196,12 +196,12 @@ impl Source {
         self.broken.clone().or(why)
     }
 
-    /// Events that were lost when it was made, and lines that were none.
+    /// Events that were lost when it was made, and lines or records that were none.
     #[must_use]
     pub fn lost_and_skipped(&self) -> (u64, u64) {
         match &self.form {
             Form::Own(reader) => (reader.lost(), 0),
-            Form::Blktrace(merged) => (merged.lost(), 0),
+            Form::Blktrace(merged) => (merged.lost(), merged.skipped()),
             Form::Text(text) => (text.lost(), text.skipped()),
         }
     }

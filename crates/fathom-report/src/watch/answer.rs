@@ -1,8 +1,9 @@
 //! What a stored watch comes to, and two of them side by side.
 
+use crate::figures::percentile_words;
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
-use fathom_base::units::{format_count, format_length, format_ns, format_size};
+use fathom_base::units::{format_count, format_length, format_size};
 use fathom_model::watch::{ApplicationRecord, ApplicationSample};
 use fathom_study::watch::{
     MeanChange, OnlyInOne, WatchChange, WatchComparison, WatchFigure, WatchSummary, WatchedDevice,
@@ -95,13 +96,14 @@ fn push_devices(out: &mut String, summary: &WatchSummary, width: usize) {
 fn push_latencies(out: &mut String, summary: &WatchSummary, width: usize) {
     for device in &summary.devices {
         for of in &device.latency {
-            let [p50, p99, p999, max] =
-                [of.p50_ns, of.p99_ns, of.p999_ns, of.max_ns].map(format_ns);
+            let percentiles =
+                [("p50", 0.5, of.p50_ns), ("p99", 0.99, of.p99_ns), ("p99.9", 0.999, of.p999_ns)];
             let text = format!(
-                "{}: each of {} {} by itself: p50 {p50}, p99 {p99}, p99.9 {p999}, longest {max}",
+                "{}: each of {} {} by itself: {}",
                 printable(&device.name),
                 format_count(of.count),
-                of.direction
+                of.direction,
+                percentile_words(of.count, &percentiles, of.max_ns),
             );
             push_wrapped_to(out, width, "", &text);
         }

@@ -168,7 +168,11 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     if faults.skipped > 0 {
         let text = format!(
             "left out, as no events of requests: {}",
-            counted(faults.skipped, "line", "lines")
+            if capture.source == "blkparse" {
+                counted(faults.skipped, "line", "lines")
+            } else {
+                counted(faults.skipped, "damaged record", "damaged records")
+            }
         );
         found.push(Finding::new("capture-lines-skipped", Note, text));
     }

@@ -278,6 +278,13 @@ fn what_is_wrong_with_a_trace_is_said() {
         "capture-errors",
     ];
     assert_eq!(ids, expected);
+    let skipped = |source: &str| {
+        let told = faults(&CaptureRecord { source: source.into(), ..bad.clone() });
+        told.into_iter().find(|f| f.id == "capture-lines-skipped").map(|f| f.summary)
+    };
+    let of = |what: &str| Some(format!("left out, as no events of requests: {what}"));
+    assert_eq!(skipped("blkparse"), of("2 lines"));
+    assert_eq!(skipped("blktrace"), of("2 damaged records"));
     let text = |came: Vec<u32>| {
         let mut good = capture(vec![class("read", 1000, 0, &[(4096, 1000)])], vec![1, 1]);
         good.events = 3000;

@@ -290,6 +290,9 @@ fn target(args: &Replay) -> Result<(Option<u64>, bool), String> {
             "{}: exists; --size is for a file that fathom makes, in a directory or under a new name",
             args.target
         )),
+        (false, _) if path.starts_with("/dev") => {
+            Err(format!("{}: there is no such device; lsblk lists those that exist", args.target))
+        }
         (false, None) => Err(format!("{}: does not exist; say how large: --size=4G", args.target)),
         (exists, size_bytes) => Ok((size_bytes, !exists)),
     }

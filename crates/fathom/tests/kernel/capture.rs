@@ -27,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("capture_without_rights_or_sense", &[FathomBinary, LoopDevices], refused),
         kernel_test("capture_replaces_no_file", &[FathomBinary, LoopDevices], replaces_nothing),
         kernel_test("capture_ends_before_a_disk_is_full", &[FathomBinary, LoopDevices], disk_full),
+        kernel_test("capture_whose_file_goes_has_its_figures", &needs[..2], file_goes),
         kernel_test("capture_ends_what_its_command_started", &needs[..2], ends_children),
         kernel_test(
             "restore_leaves_what_lives_in_another_time_namespace",
@@ -443,6 +444,34 @@ fn disk_full() {
     // As everywhere: too little room is what the system lacks.
     sandbox.refuses(&words, 4, &["free"]);
     assert!(!other.exists());
+}
+
+/// Its trace is removed while it is written, or another file takes its name: that one is neither read nor touched.
+fn file_goes() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    for other in [None, Some("a file of somebody")] {
+        let trace = sandbox.dir().join("t");
+        let put = other.map_or_else(String::new, |text| format!("; echo {text} > {}", p(&trace)));
+        let command = format!("rm {}{put}; {}", p(&trace), reads_of(&device, 500));
+        let words = ["--json", "--quiet", "capture", p(device.path()), "-o", p(&trace), "--"];
+        let done = sandbox.run(&[&words[..], &["sh", "-c", &command]].concat());
+        let result = done.result();
+        let is_whole = result["capture"]["faults"]["lost"] == 0;
+        assert!(done.code == 0 || done.code == 1 && !is_whole, "{done:?}");
+        assert!(done.finding("capture-file-went")["summary"].as_str().unwrap().contains(p(&trace)));
+        let reads = class(&result["capture"], "read")["count"].as_u64();
+        assert!(reads >= Some(450), "{done:?}");
+        assert_eq!(result["capture"]["file"], Value::Null);
+        match other {
+            None => assert!(!trace.exists()),
+            Some(text) => {
+                assert_eq!(fs::read_to_string(&trace).unwrap().trim(), text);
+                fs::remove_file(&trace).unwrap();
+            }
+        }
+    }
+    assert_eq!(sandbox.runs().len(), 2);
 }
 
 /// Also what went on in the background, and in a session of its own.

@@ -143,6 +143,11 @@ fn refuses() {
     sandbox.refuses(&["replay", p(&trace), "null:"], 2, &["has no places"]);
     let new = sandbox.dir().join("new");
     sandbox.refuses(&["replay", p(&trace), p(&new)], 2, &["--size="]);
+    // No advice to make a file among the devices.
+    for size in [&[][..], &["--size=1G"]] {
+        let words = ["replay", p(&trace), "/dev/nosuchdevice"];
+        sandbox.refuses(&[&words[..], size].concat(), 2, &["there is no such device"]);
+    }
     let existing = ["replay", p(&trace), p(device.path()), "--size=1G"];
     sandbox.refuses(&existing, 2, &["--size is for a file that fathom makes"]);
     for depth in ["0", "5000"] {

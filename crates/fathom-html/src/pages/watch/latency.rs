@@ -3,6 +3,8 @@
 use super::Over;
 use crate::page::{Axis, Block, Cell, Chart, Column, Section, Table, Unit};
 use fathom_base::units::{format_count, format_ns};
+use fathom_report::figures::NOT_ENOUGH;
+use fathom_stats::quantile::is_supported;
 use fathom_study::watch::{Line, WatchedDevice};
 
 /// What is drawn over time: its name, and that of its series.
@@ -40,20 +42,23 @@ pub(super) fn section(devices: &[&WatchedDevice]) -> Option<Section> {
     let mut table = Table::new("", columns);
     table.is_sortable = true;
     let time = |ns: u64| Cell::number(format_ns(ns), ns as f64);
+    let percentile = |count, q, ns| {
+        if is_supported(count, q) { time(ns) } else { NOT_ENOUGH.into() }
+    };
     for device in devices {
         for of in &device.latency {
             table.row([
                 super::title(device).into(),
                 of.direction.clone().into(),
                 Cell::number(format_count(of.count), of.count as f64),
-                time(of.p50_ns),
-                time(of.p99_ns),
-                time(of.p999_ns),
+                percentile(of.count, 0.5, of.p50_ns),
+                percentile(of.count, 0.99, of.p99_ns),
+                percentile(of.count, 0.999, of.p999_ns),
                 time(of.max_ns),
             ]);
         }
     }
-    table.notes.push("Every request by itself, all intervals together; p50 and p99 of each interval are drawn below; fathom export --what=watch has them and the longest.".to_owned());
+    table.notes.push("Every request by itself, all intervals together; p50 and p99 of each interval are drawn below; fathom export --what=watch has them and the longest. n/a: fewer than ten requests lie beyond that percentile.".to_owned());
     let words =
         "From the block tracepoints, which know each request; the counters above know means only.";
     let is_something = !table.rows.is_empty();
@@ -100,7 +105,7 @@ mod tests {
         let Some(Block::Table(table)) = shown.blocks.first() else { panic!("no table") };
         assert_eq!(table.rows.len(), 2);
         let text = format!("{:?}", table.rows[1]);
-        for word in ["sda (WD RED)", "writes", "1 200", "1.0 us", "20 us", "300 us", "70 ms"] {
+        for word in ["sda (WD RED)", "writes", "1 200", "1.0 us", "20 us", "n/a", "70 ms"] {
             assert!(text.contains(word), "{word}: {text}");
         }
         assert!(section(&[&device(Vec::new())]).is_none());

@@ -8,8 +8,10 @@ use fathom_guard::{FileRefusal, place};
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::{counters, fsinfo};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Of a trace of the disk that it would be written to, so much is kept in memory at most.
@@ -181,6 +183,17 @@ pub fn directory(path: &Path) -> &Path {
 /// Makes a file that does not exist.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// True when that path still names the open file.
+pub fn is_named(path: &Path, file: &File) -> bool {
+    let same = |a: Metadata, b: Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    path.symlink_metadata().and_then(|named| Ok(same(named, file.metadata()?))).unwrap_or(false)
+}
+
+/// Where the open file of this process can be opened again when it has no name any more.
+pub fn without_name(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 #[cfg(test)]

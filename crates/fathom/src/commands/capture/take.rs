@@ -124,6 +124,7 @@ pub fn take(
     let dir = sink::directory(&wish.file);
     let room = Room::of(wish.root, dir, is_on_it).map_err(|refusal| no_room(output, &refusal))?;
     let file = sink::create(&wish.file).map_err(|e| internal(&e))?;
+    let written = file.try_clone().map_err(|e| internal(&e))?;
     let sink = if is_on_it { Sink::Memory(Pieces::default(), file) } else { Sink::File(file) };
     if !wish.command.is_empty() {
         session::end_programs_of_the_dead(wish.root, output);
@@ -139,7 +140,7 @@ pub fn take(
         }
         Err(Failed::Io(error)) => return Err(internal(&error)),
     };
-    let mut taken = characterise(output, stop, wish, &over)?;
+    let mut taken = characterise(output, stop, (wish, &written), &over)?;
     taken.record.stacks = standing::again(wish.root, stacks);
     taken.findings.extend(resized(wish, &over, taken.record.places.end_byte));
     taken.findings.extend(without_instance.map(|why| by_perf_rings(&why)));
@@ -367,14 +368,17 @@ fn lies_on(wish: &Wish<'_>) -> bool {
         .any(|node| node.devno.as_ref().is_some_and(|number| own.contains(number)))
 }
 
+/// Reads what was `written`, whatever its name names by now.
 fn characterise(
     output: Output,
     stop: &StopFlag,
-    wish: &Wish<'_>,
+    (wish, written): (&Wish<'_>, &File),
     over: &Over,
 ) -> Result<Taken, CommandError> {
     let failed = |error| trace_error(output, &wish.file, &error);
-    let mut source = Source::open(&wish.file).map_err(failed)?;
+    let is_there = sink::is_named(&wish.file, written);
+    let file = if is_there { wish.file.clone() } else { sink::without_name(written) };
+    let mut source = Source::open(&file).map_err(failed)?;
     let so_far = source.so_far().clone();
     let reading = Reading::new(output, stop, &wish.file, 1);
     let told = || {
@@ -390,7 +394,7 @@ fn characterise(
         record.window_ns = record.window_ns.max(over.window_ns);
     }
     record.source = "kernel".to_owned();
-    record.file = Some(wish.file.display().to_string());
+    record.file = is_there.then(|| wish.file.display().to_string());
     record.reader_cpu_ns = Some(over.cpu_ns);
     let failure = match over.rounds.command {
         Some(Ended::Exit(0)) | None => None,
@@ -399,6 +403,7 @@ fn characterise(
     };
     let mut findings: Vec<Finding> = device_went(wish, over).into_iter().collect();
     findings.extend(ended_early(wish, over));
+    findings.extend((!is_there).then(|| file_went(wish)));
     findings.extend(of_command(wish, over, failure.as_deref()));
     Ok(Taken {
         record,
@@ -407,6 +412,16 @@ fn characterise(
         command_failed: failure.is_some(),
         was_cut: over.rounds.was_cut,
     })
+}
+
+/// The trace has lost its name, and goes with this process.
+fn file_went(wish: &Wish<'_>) -> Finding {
+    let text = format!(
+        "somebody removed {} or put another file in its place while it was written: the figures are of all that was captured, and the trace itself is gone",
+        shell::path(&wish.file)
+    );
+    Finding::new("capture-file-went", Severity::Note, text)
+        .advise("for a trace to replay, capture again: -o FILE in a directory that nothing cleans meanwhile")
 }
 
 /// The device was not there to the end.

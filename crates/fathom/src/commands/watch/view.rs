@@ -133,6 +133,10 @@ impl Drawing {
             }
             (Asked::Nothing, Key::Char('q' | 'Q')) => (Asked::Nothing, true),
             (Asked::Nothing, Key::Char('?' | 'h')) => (Asked::Help, false),
+            (Asked::Nothing, Key::Char('d' | 'D')) => {
+                self.watched.turn();
+                (Asked::Nothing, false)
+            }
             (Asked::Nothing, _) => (Asked::Nothing, false),
         };
         self.asked = asked;
