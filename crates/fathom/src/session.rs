@@ -22,6 +22,7 @@ use fathom_model::event::Event;
 use fathom_model::host::HostFacts;
 use fathom_model::plan::Plan;
 use fathom_model::record::{Ending, Record, RunHead, RunKind};
+use fathom_model::stack::Stack;
 use fathom_report::findings::findings_text;
 use fathom_store::{Store, StoreError, Writer};
 use fathom_study::verdict::{self, Study};
@@ -235,7 +236,10 @@ pub fn measure_as(
     let host = fathom_inspect::host_facts(&root);
     let seed = common.seed.unwrap_or_else(system_seed);
     let around = || {
-        let store_stack = fathom_inspect::resolve(&root, &path).ok();
+        // Of its directory: whoever opens and closes the store's file itself takes away the locks that this process holds on it.
+        let below = fathom_inspect::resolve(&root, &state_dir).ok();
+        let of_store = |stack| Stack { path: path.display().to_string(), ..stack };
+        let store_stack = below.map(of_store);
         fathom_inspect::surroundings(&root, store_stack, clock::unix_ns() / 1_000_000_000)
     };
     // Before anything is measured: a store that cannot be written shows here. It waits for its disk.

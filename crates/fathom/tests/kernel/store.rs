@@ -4,11 +4,14 @@ use crate::cli::{MIB, Running, Sandbox, as_nobody, binary_for_nobody, p, run};
 use crate::filesystems::mounted;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Root, Tool};
 use fathom_testkit::command::run_tool;
-use fathom_testkit::{FsKind, Mount, Scratch, TreeSnapshot, Trial, fathom_binary, kernel_test};
+use fathom_testkit::{
+    FsKind, Mount, Scratch, TreeSnapshot, Trial, fathom_binary, kernel_test, sample,
+};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("store_is_silent_while_measuring", &[FathomBinary], silent),
         kernel_test("store_on_the_tested_filesystem", &on_ext4, silent_on_target),
+        kernel_test("store_that_is_read_while_it_is_written", &[FathomBinary], read_meanwhile),
         kernel_test("store_on_a_read_only_place", &tmpfs, read_only),
         kernel_test(
             "store_without_permission",
@@ -76,6 +80,31 @@ fn silent() {
     let done = running.finish();
     assert!([0, 1].contains(&done.code), "{done:?}");
     assert_eq!(sandbox.runs()[0]["trials"].as_u64(), Some(1), "afterwards it is stored");
+}
+
+/// Whoever looks at the store takes nothing from those that measure, and is told nothing wrong himself.
+fn read_meanwhile() {
+    let sandbox = Sandbox::new();
+    sandbox.json(&PROBE, &[0, 1]);
+    let is_over = AtomicBool::new(false);
+    let runs = sample(40, 400);
+    thread::scope(|scope| {
+        let look = || {
+            while !is_over.load(Ordering::Relaxed) {
+                sandbox.json(&["list"], &[0]);
+            }
+        };
+        let lookers = [scope.spawn(look), scope.spawn(look)];
+        let codes: Vec<i32> = (0..runs).map(|_| sandbox.run(&PROBE).code).collect();
+        is_over.store(true, Ordering::Relaxed);
+        lookers.into_iter().for_each(|looker| looker.join().unwrap());
+        let failed = codes.iter().filter(|code| ![0, 1].contains(*code)).count();
+        assert_eq!(failed, 0, "of {runs}: {codes:?}");
+    });
+    let stored = sandbox.json(&["list", "--limit=1000"], &[0]).result();
+    let stored = stored["runs"].as_array().unwrap();
+    let complete = stored.iter().filter(|run| run["state"] == "complete").count();
+    assert_eq!((complete, stored.len()), (runs + 1, runs + 1));
 }
 
 fn silent_on_target() {
