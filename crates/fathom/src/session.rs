@@ -238,7 +238,12 @@ pub fn measure_as(
     let around = || {
         // Of its directory: whoever opens and closes the store's file itself takes away the locks that this process holds on it.
         let below = fathom_inspect::resolve(&root, &state_dir).ok();
-        let of_store = |stack| Stack { path: path.display().to_string(), ..stack };
+        let of_store = |directory: Stack| {
+            let name = path.file_name().unwrap_or_default();
+            let resolved_path = Path::new(&directory.resolved_path).join(name);
+            let resolved_path = resolved_path.display().to_string();
+            Stack { path: path.display().to_string(), resolved_path, ..directory }
+        };
         let store_stack = below.map(of_store);
         fathom_inspect::surroundings(&root, store_stack, clock::unix_ns() / 1_000_000_000)
     };
