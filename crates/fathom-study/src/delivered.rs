@@ -6,7 +6,7 @@
 use crate::counters;
 use crate::rules::{replayed_bytes, top};
 use fathom_base::shell;
-use fathom_base::units::format_size;
+use fathom_base::units::{format_count, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{DeviceDelta, JobRecord, OpClass, Record, TargetKind, TargetRecord};
 use fathom_model::workload::{EngineKind, Job};
@@ -24,6 +24,34 @@ const SHRUNK_MIN: f64 = 0.5;
 fn jobs(record: &Record) -> impl Iterator<Item = (&Job, &JobRecord)> {
     let all = record.workload.jobs.iter().zip(&record.jobs);
     all.filter(|(_, done)| done.engine.kind != EngineKind::Null)
+}
+
+/// How far the delivered shares of content may be from those that were asked for.
+const SHARE_OFF_MAX: f64 = 0.02;
+
+/// What was written can be shrunk by another share than was asked for: of few units the first of equal ones, which are no duplicates,
+/// are a part to be seen.
+pub(crate) fn shares_missed(record: &Record) -> Option<Finding> {
+    let (what, asked, got, units) = jobs(record).find_map(|(asked, done)| {
+        let got = done.delivered?;
+        let shares = [
+            ("compressible", asked.compressible, got.compressible),
+            ("duplicates", asked.duplicate, got.duplicate),
+        ];
+        let is_off = |(_, asked, got): &(&str, f64, f64)| {
+            *asked > 0.0 && (asked - got).abs() > SHARE_OFF_MAX
+        };
+        shares.into_iter().find(is_off).map(|(what, asked, share)| (what, asked, share, got.units))
+    })?;
+    let text = format!(
+        "of what was written {:.1} % was to be {what}, and {:.1} % is (of {} units that were looked at)",
+        100.0 * asked,
+        100.0 * got,
+        format_count(units)
+    );
+    Some(Finding::new("content-shares-missed", Severity::Doubtful, text).advise(
+        "write more, or smaller blocks: of some thousand units shares come out within a point",
+    ))
 }
 
 /// Names go through the page cache whatever is asked for.

@@ -42,6 +42,7 @@ pub fn all(record: &Record) -> Vec<Finding> {
         delivered::reads_not_from_device,
         delivered::reads_from_page_cache,
         delivered::writes_to_page_cache,
+        delivered::shares_missed,
         sample::too_small,
         others::other_io,
         stolen_time,

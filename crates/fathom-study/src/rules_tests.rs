@@ -4,6 +4,7 @@
 use super::*;
 use crate::figures::Figures;
 use crate::fixtures::{reads, record};
+use fathom_model::payload::DeliveredRecord;
 use fathom_model::record::{CensoredOp, IoFailure, JobRecord};
 use fathom_model::stack::{DmFacts, FsFacts, LoopFacts};
 use fathom_model::workload::{Extent, SyncCall, WeightedSize};
@@ -46,6 +47,23 @@ fn ends_that_were_not_planned() {
     check("suspended", Severity::Void, |r| {
         (r.suspended_ns, r.held_up_ns) = (2_000_000_000, 2_100_000_000);
     });
+}
+
+#[test]
+fn shares_of_content_that_were_missed() {
+    let delivered = |duplicate: f64| {
+        move |r: &mut Record| {
+            r.workload.jobs[0].duplicate = 0.3;
+            let shares =
+                DeliveredRecord { compressible: 0.0, duplicate, units: 64, unit_bytes: 1 << 20 };
+            r.jobs[0].delivered = Some(shares);
+        }
+    };
+    check("content-shares-missed", Severity::Doubtful, delivered(0.219));
+    check("content-shares-missed", Severity::Doubtful, delivered(0.321));
+    assert_eq!(raised(delivered(0.281)), []);
+    // What nobody asked for may be anything.
+    assert_eq!(raised(|r| (delivered(0.0)(r), r.workload.jobs[0].duplicate = 0.0).1), []);
 }
 
 #[test]

@@ -147,8 +147,17 @@ fn shares() {
             assert!((copies - duplicate).abs() <= 0.02, "{args:?}: {copies} copies");
         }
     }
+    // Of few units the first of equal ones are a part to be seen, and that is said.
+    for (block, is_missed) in [("block_size=1M", true), ("block_size=4k", false)] {
+        let file = sandbox.dir().join("few");
+        let _ = std::fs::remove_file(&file);
+        let args = ["run", "seqwrite", p(&file), "size=32M", "direct=no", "duplicate=30%", block];
+        let done = sandbox.json(&args, &[0, 1]);
+        let is_said = done.findings().iter().any(|id| id == "content-shares-missed");
+        assert_eq!(is_said, is_missed, "{block}: {done:?}");
+    }
     // What was asked for is said.
-    let shown = sandbox.run(&["show", sandbox.runs()[0]["id"].as_str().unwrap()]);
+    let shown = sandbox.run(&["show", sandbox.runs()[2]["id"].as_str().unwrap()]);
     for word in ["90 % compressible", "90.0 % compressible asked for, ", " duplicates asked for, "]
     {
         assert!(shown.stdout.contains(word), "'{word}' is not in: {}", shown.stdout);
