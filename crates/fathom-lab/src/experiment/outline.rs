@@ -6,6 +6,7 @@ use super::{bench, boot, companion, machine, memory_group, usage};
 use crate::control_group;
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
+use crate::target::unreachable_target;
 use fathom_base::units::{format_duration, format_ns, format_size};
 use fathom_guard::{Consent, Protected};
 use fathom_knobs::{Scope, ScopeDevice, Wait};
@@ -181,6 +182,13 @@ impl<'a> Survey<'a> {
             (Some(target), _) => target.clone(),
             (None, _) => return,
         };
+        // A command gets it as it is: settings of whatever lies above a name that is not there are not meant.
+        let is_made = !self.plan.setup.is_empty()
+            || self.plan.workloads.iter().any(|workload| workload.command.is_none());
+        let found = Path::new(&target).metadata();
+        if let (false, Err(error)) = (is_made, &found) {
+            return self.refuse(unreachable_target(Path::new(&target), error));
+        }
         let place = fathom_inspect::stack::nearest_existing(Path::new(&target));
         match fathom_inspect::resolve(self.ground.root, &place) {
             Ok(stack) => {

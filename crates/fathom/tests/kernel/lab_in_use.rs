@@ -139,6 +139,14 @@ fn nobody() {
             assert!(done.code != 0 && said.contains(cause), "{}", ending(&done));
         }
     }
+    // What is not there: nothing is set on the disk that it would lie on.
+    let typo = sandbox.dir().join("typo");
+    for more in [&["--dry-run"][..], &[]] {
+        let words = [&["lab", "in-use", p(&typo)], &SHORT[..], more].concat();
+        let done = sandbox.run(&words);
+        let said = format!("{}{}", done.stdout, done.stderr);
+        assert!(done.code == 2 && said.contains("typo: does not exist"), "{}", ending(&done));
+    }
     assert!(sandbox.runs().is_empty());
     for device in &idle {
         let words = [&["lab", "in-use", p(device.path())], &SHORT[..]].concat();
