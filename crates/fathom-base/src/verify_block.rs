@@ -375,6 +375,9 @@ impl Format {
             }
         }
         tell_cut_off(unit, &mut parts, &whole);
+        if parts.first() == Some(&None) && legal.min_generation == 0 {
+            parts[0] = begun_last_over_anything(unit, &whole);
+        }
         let sound: Option<Vec<u64>> = parts.iter().copied().collect();
         if let Some(sound) = sound {
             return Sight::Parts(sound);
@@ -449,6 +452,26 @@ fn tell_cut_off(unit: &[u8], parts: &mut [Option<u64>], whole: &[(u64, Vec<u8>)]
             && after.iter().all(|part| part.is_some_and(|part| part != generation))
     };
     parts[at] = later_of(at, &is_cut_here);
+}
+
+/// The write whose copy was cut off before its first bytes, which come last, over what nobody knows: the first bytes of the unit are quite
+/// others than its own. Where they are nearly its own, bits of it have turned.
+fn begun_last_over_anything(unit: &[u8], whole: &[(u64, Vec<u8>)]) -> Option<u64> {
+    let (head, rest) = (0..COPY_BYTES_MAX, COPY_BYTES_MAX..SECTOR_BYTES);
+    let is_unlike = |later: &[u8]| {
+        let words =
+            unit[head.clone()].chunks(COPY_BYTES).zip(later[head.clone()].chunks(COPY_BYTES));
+        let other = words.filter(|(found, wanted)| found != wanted);
+        let (count, bits) = other
+            .fold((0, 0), |(count, bits), (found, own)| (count + 1, bits + wrong_bits(found, own)));
+        // Half of the bits by chance; an eighth is far below that and far above what turns.
+        count > 0 && bits >= count * COPY_BYTES as u32
+    };
+    let mut writes = whole.iter().filter(|(generation, _)| *generation > 0);
+    let is_it = |(_, later): &&(u64, Vec<u8>)| {
+        unit[rest.clone()] == later[rest.clone()] && is_unlike(later)
+    };
+    writes.find(is_it).map(|(generation, _)| *generation)
 }
 
 fn wrong_bits(found: &[u8], wanted: &[u8]) -> u32 {

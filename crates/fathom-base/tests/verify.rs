@@ -15,6 +15,7 @@ mod orders;
 mod races;
 
 use disk::{Disk, Habits};
+use fathom_base::content::Filler;
 use fathom_base::ledger::{Change, Ledger, LedgerError, Mark, Region};
 use fathom_base::prng::Prng;
 use fathom_base::stamp::is_stamp;
@@ -464,4 +465,34 @@ fn a_copy_that_was_cut_off_is_of_two_writes() {
         assert_eq!(format.copied().check(&zeros, 4096, any), Ok(()), "{cut}");
     }
     assert!(cuts > 2000 && wrong > 2000, "{cuts} {wrong}");
+}
+
+/// The same over what nobody knows, as fathom's own lay-out of a new file: its first bytes may be there yet, and bits that turned are told.
+#[test]
+fn a_copy_over_what_nobody_knows_may_lack_its_beginning() {
+    let format = Format::new(7, 9, 4096).unwrap();
+    let legal = Legal::range(0, 5);
+    let mut block = vec![0; 4096];
+    format.fill(&mut block, 4096, 4);
+    let mut before = vec![0; 4096];
+    Filler::noise(3).fill(&mut before, 4096, 1);
+    for head in (8..=64).step_by(8) {
+        let mut cut = block.clone();
+        cut[..head].copy_from_slice(&before[..head]);
+        assert_eq!(format.copied().check(&cut, 4096, legal), Ok(()), "{head}");
+        // Who promised a write, or does not copy, has it whole.
+        for (format, legal) in [(format.copied(), Legal::range(4, 5)), (format, legal)] {
+            assert!(format.check(&cut, 4096, legal).is_err(), "{head}");
+        }
+        cut[300] ^= 1;
+        assert!(format.copied().check(&cut, 4096, legal).is_err(), "{head}");
+    }
+    // As many as turn at once in one word, anywhere in the head.
+    for at in 0..64 * 8 {
+        for bits in [1, 3] {
+            let mut bad = block.clone();
+            (at..(at + bits).min(64 * 8)).for_each(|bit| bad[bit / 8] ^= 1 << (bit % 8));
+            assert!(format.copied().check(&bad, 4096, legal).is_err(), "{bits} bits at {at}");
+        }
+    }
 }
