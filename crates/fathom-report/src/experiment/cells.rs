@@ -6,7 +6,7 @@ use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_model::plan::Metric;
 use fathom_stats::equivalence::Decision;
-use fathom_study::experiment::{Adjustment, CellStudy, Change, ExperimentStudy, Kept};
+use fathom_study::experiment::{Adjustment, Bound, CellStudy, Change, ExperimentStudy, Kept};
 
 /// One row for each cell, and the explanation below.
 pub(super) fn text(study: &ExperimentStudy, width: usize) -> String {
@@ -89,7 +89,11 @@ fn row(study: &ExperimentStudy, cell: &CellStudy) -> Vec<String> {
 #[must_use]
 pub fn remark(study: &ExperimentStudy, place: usize, cell: &CellStudy) -> String {
     let ranking = &study.ranking;
-    let is_broken = |kept: Kept| ranking.bounds.iter().any(|b| b.kept.get(place) == Some(&kept));
+    let stands = |bound: &Bound, kept: Kept| {
+        let is_measured = cell.figures.get(bound.figure).is_some_and(Option::is_some);
+        is_measured && bound.kept.get(place) == Some(&kept)
+    };
+    let is_any = |kept: Kept| ranking.bounds.iter().any(|bound| stands(bound, kept));
     let mut words: Vec<&str> = Vec::new();
     if ranking.winner == Some(place) && study.cells.len() > 1 {
         words.push("<- best");
@@ -102,9 +106,11 @@ pub fn remark(study: &ExperimentStudy, place: usize, cell: &CellStudy) -> String
     if let Some(why) = &cell.impossible {
         return format!("n/a: {why}");
     }
-    if is_broken(Kept::Broken) {
+    if is_any(Kept::Broken) {
         words.push("breaks a bound");
-    } else if is_broken(Kept::Unsure) {
+    } else if is_any(Kept::Unlikely) {
+        words.push("perhaps breaks a bound");
+    } else if is_any(Kept::Unsure) {
         words.push("bound not sure");
     }
     words.join(" ")

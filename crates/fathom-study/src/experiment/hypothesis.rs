@@ -4,6 +4,7 @@ use super::boots::{Boots, Logs};
 use super::cells::{Values, question};
 use super::contrasts::{self, Side};
 use super::figures::Figure;
+use super::looks;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::{Hypothesis, Plan};
 use fathom_stats::equivalence::Better;
@@ -37,6 +38,15 @@ pub struct HypothesisStudy {
     pub outcome: Outcome,
     /// Why nothing could be said.
     pub why: Option<String>,
+}
+
+impl HypothesisStudy {
+    /// Decided, or known to within 2 %, or such that no further block can decide it.
+    pub(super) fn is_settled(&self) -> bool {
+        let interval = self.ratio.and_then(|ratio| ratio.interval);
+        self.outcome != Outcome::Inconclusive
+            || interval.is_none_or(|interval| looks::is_narrow(interval))
+    }
 }
 
 /// Judges the plan's expectation by its first ranked figure. Cells that agree in all factors that it does not name are
@@ -95,8 +105,14 @@ pub fn judge(
 mod tests {
     use super::*;
     use crate::experiment::sample::{Sample, noise};
-    use crate::experiment::study;
+    use crate::experiment::{is_decided, study};
     use fathom_base::prng::Prng;
+
+    fn expectation(by: f64) -> Hypothesis {
+        let level = |text: &str| [("scheduler".to_owned(), text.to_owned())].into();
+        let text = "none is faster than bfq".into();
+        Hypothesis { text, better: level("none"), than: level("bfq"), by }
+    }
 
     fn judged(blocks: u32, by: f64, true_ratio: f64) -> HypothesisStudy {
         let mut prng = Prng::new(5, 0);
@@ -107,14 +123,29 @@ mod tests {
             let depth = if cell.levels[1].1 == "8" { 3.0 } else { 1.0 };
             1000.0 * depth * if is_none { true_ratio } else { 1.0 } * noise(&mut prng, 0.01)
         });
-        let level = |text: &str| [("scheduler".to_owned(), text.to_owned())].into();
-        sample.plan.hypothesis = Some(Hypothesis {
-            text: "none is faster than bfq".into(),
-            better: level("none"),
-            than: level("bfq"),
-            by,
-        });
+        sample.plan.hypothesis = Some(expectation(by));
         study(&sample.plan, &sample.cells, &sample.records).hypothesis.expect("one was stated")
+    }
+
+    /// That the cells differ answers nothing as long as it is open by how much.
+    #[test]
+    fn an_open_expectation_goes_on() {
+        let mut prng = Prng::new(5, 0);
+        let mut sample = Sample::new(&[("scheduler", &["bfq", "none"])], 8, |cell, _| {
+            let ratio = [1.0, 1.1][cell.index as usize];
+            1000.0 * ratio * noise(&mut prng, 0.02)
+        });
+        (sample.plan.design.blocks, sample.plan.design.is_sequential) = (25, true);
+        let next = |sample: &Sample| is_decided(&sample.plan, &sample.cells, &sample.records);
+        assert_eq!(next(&sample), looks::Decision::Answered, "nothing is expected");
+        for (by, expected) in [
+            (0.1, looks::Decision::Measure { blocks: 12 }),
+            // A size that is far away.
+            (0.3, looks::Decision::Answered),
+        ] {
+            sample.plan.hypothesis = Some(expectation(by));
+            assert_eq!(next(&sample), expected, "{by}");
+        }
     }
 
     #[test]

@@ -69,8 +69,13 @@ pub fn next(plan: &Plan, blocks_done: u32, is_settled: bool) -> Decision {
 /// One question needs no more blocks: a verdict, or an interval as narrow as it need be.
 #[must_use]
 pub fn is_settled(answer: Answer, ratio: Option<Interval>) -> bool {
+    answer != Answer::Inconclusive || ratio.is_some_and(is_narrow)
+}
+
+/// A ratio that is known to within 2 %: more blocks tell nothing that matters.
+pub(super) fn is_narrow(ratio: Interval) -> bool {
     let wide = 2.0 * (0.01 * NARROW_PERCENT).ln_1p();
-    answer != Answer::Inconclusive || ratio.is_some_and(|i| (i.high / i.low).ln() <= wide)
+    (ratio.high / ratio.low).ln() <= wide
 }
 
 #[cfg(test)]

@@ -235,7 +235,8 @@ fn level(plan: &Plan, values: &[Values]) -> f64 {
 }
 
 /// Whether an experiment has its answers after the blocks measured so far: to be asked at the looks of a sequential plan
-/// ([`looks`]). Every comparison of an objective with the baseline must be decided, or known to within 2 %.
+/// ([`looks`]). Every comparison of an objective with the baseline must be decided, or known to within 2 %; so must the plan's expectation; and
+/// of each cell that may be the best it must be known whether it keeps the bounds.
 #[must_use]
 pub fn is_decided(plan: &Plan, cells: &[Cell], records: &[Record]) -> Decision {
     let trials = Trials::new(plan, cells, records);
@@ -248,7 +249,14 @@ pub fn is_decided(plan: &Plan, cells: &[Cell], records: &[Record]) -> Decision {
     let baseline = baseline(plan, cells);
     let mut studied = cells::study(cells, baseline, &figures, &values, &boots, &ask);
     cells::adjust(&mut studied, &figures);
-    let is_settled = cells::is_settled(&studied, &figures);
+    let ranking = ranking::rank(plan, &figures, &values, baseline, &boots, level);
+    let hypothesis = ranking.figures.first().and_then(|place| {
+        let figure = (*place, &figures[*place]);
+        hypothesis::judge(plan, cells, figure, &values[*place], &boots, level)
+    });
+    let is_settled = cells::is_settled(&studied, &figures)
+        && !ranking.is_bound_open
+        && hypothesis.is_none_or(|hypothesis| hypothesis.is_settled());
     looks::next(plan, trials.blocks_done_last(), is_settled)
 }
 

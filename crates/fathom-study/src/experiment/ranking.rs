@@ -1,7 +1,8 @@
 //! Which cell is best by the plan's objectives, in their order, and which ones cannot be told apart from it.
 //!
-//! Bounds first: a cell that breaks one is out. Then each objective in turn leaves of the cells still in the race those that
-//! are not shown to be worse than another: by one-sided signed ranks of the log-ratios within blocks (by rank sums of boots, where two
+//! Bounds first: a cell that breaks one is out, and where some cell probably keeps them all, those that probably do not are out too. Then each
+//! objective in turn leaves of the cells still in the race those that are not shown to be worse than another by something that matters, which
+//! a difference within the plan's margin does not: by one-sided signed ranks of the log-ratios within blocks (by rank sums of boots, where two
 //! were never booted alike), each at the error divided by the number of rivals. So the truly best cell is among those that are left with the stated confidence at each
 //! objective (subset selection: S. S. Gupta, Technometrics 7, 1965, with Bonferroni's bound), however many were compared.
 
@@ -19,11 +20,13 @@ use std::cmp::Ordering;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
-    /// The whole interval keeps it.
+    /// The whole interval keeps it. A bound of 0 where less is better, "none at all", is kept in every trial.
     Kept,
     /// The median keeps it, the interval reaches beyond, or there are too few trials for one.
     Unsure,
-    /// The median breaks it, or it was not measured.
+    /// The median breaks it, while the interval reaches to where it is kept, or too few trials say so.
+    Unlikely,
+    /// The whole interval breaks it, or every trial; of a bound of 0 a single one; or it was not measured.
     Broken,
 }
 
@@ -52,6 +55,9 @@ pub struct Ranking {
     pub winner: Option<usize>,
     /// Places of the cells that cannot be told apart from the best, itself included.
     pub leaders: Vec<usize>,
+    /// Of some cell that may be the best it is not sure yet that it keeps a bound.
+    #[serde(skip)]
+    pub is_bound_open: bool,
     /// The best cell against the baseline in the first ranked figure, when it is not the baseline: the ratio.
     pub ratio_to_baseline: Option<f64>,
     /// Its interval.
@@ -88,21 +94,25 @@ pub fn rank(
     let is_known = |figure: &usize| values[*figure].iter().any(|own| !own.is_empty());
     let first = ranked.first().copied();
     ranked.retain(|figure| first == Some(*figure) || is_known(figure));
-    let keeps = |cell: &usize| bounds.iter().all(|bound| bound.kept[*cell] != Kept::Broken);
+    let all_are =
+        |cell: usize, kept: &[Kept]| bounds.iter().all(|bound| kept.contains(&bound.kept[cell]));
+    let may_keep = |cell: &usize| !bounds.iter().any(|bound| bound.kept[*cell] == Kept::Broken);
+    let is_likely = |cell: &usize| all_are(*cell, &[Kept::Kept, Kept::Unsure]);
     // A cell too slow for a percentile that comes second is in the race: by the first it is judged like any other.
     let is_measured = |cell: &usize| ranked.first().is_none_or(|f| !values[*f][*cell].is_empty());
-    let fit: Vec<usize> = (0..count).filter(keeps).filter(is_measured).collect();
-    let mut leaders = fit.clone();
-    for figure in &ranked {
-        leaders =
-            not_worse(&leaders, &values[*figure], boots, figures[*figure].better(), 1.0 - level);
-    }
-    if ranked.is_empty() {
-        leaders = fit;
-    }
+    let possible: Vec<usize> = (0..count).filter(may_keep).filter(is_measured).collect();
+    let likely: Vec<usize> = possible.iter().copied().filter(is_likely).collect();
+    let race = Race { boots, level, margin: plan.design.margin };
+    let best_of = |cells: &[usize]| {
+        ranked.iter().fold(cells.to_vec(), |left, figure| {
+            race.not_worse(&left, &values[*figure], figures[*figure].better())
+        })
+    };
+    let leaders = best_of(if likely.is_empty() { &possible } else { &likely });
+    let is_bound_open = best_of(&possible).iter().any(|cell| !all_are(*cell, &[Kept::Kept]));
     let class = |cell: &usize| match () {
         () if leaders.contains(cell) => 0,
-        () if keeps(cell) => 1,
+        () if is_likely(cell) => 1,
         () => 2,
     };
     let keys = |cell: usize| -> Vec<f64> {
@@ -131,6 +141,7 @@ pub fn rank(
         order,
         winner,
         leaders,
+        is_bound_open,
         ratio_to_baseline: ratio.map(|ratio| ratio.value),
         ratio_interval: ratio.and_then(|ratio| ratio.interval),
     }
@@ -141,38 +152,56 @@ fn keeps(values: &[f64], bound: f64, better: Better, level: f64) -> Kept {
         Better::Higher => value >= bound,
         Better::Lower => value <= bound,
     };
-    match median_interval(values, level) {
-        Err(_) => Kept::Broken,
-        Ok(estimate) if !is_kept(estimate.value) => Kept::Broken,
-        Ok(estimate) => match estimate.interval {
-            Some(i) if is_kept(i.low) && is_kept(i.high) => Kept::Kept,
-            _ => Kept::Unsure,
-        },
+    let is_none_at_all = better == Better::Lower && bound == 0.0;
+    let (all, any) = (values.iter().all(|v| is_kept(*v)), values.iter().any(|v| is_kept(*v)));
+    let Ok(estimate) = median_interval(values, level) else { return Kept::Broken };
+    match estimate.interval {
+        _ if !any || is_none_at_all && !all => Kept::Broken,
+        Some(i) if is_kept(i.low) && is_kept(i.high) => Kept::Kept,
+        Some(i) if !is_kept(i.low) && !is_kept(i.high) => Kept::Broken,
+        _ if is_kept(estimate.value) => Kept::Unsure,
+        _ => Kept::Unlikely,
     }
 }
 
-/// The cells that no other of them is shown to beat.
-fn not_worse(
-    cells: &[usize],
-    values: &Values,
-    boots: &Boots,
-    better: Better,
-    error: f64,
-) -> Vec<usize> {
-    let rivals = cells.len().saturating_sub(1).max(1) as f64;
-    let beats = |rival: usize, cell: usize| {
-        let Some(logs) = boots.between(values, cell, rival) else { return false };
-        let (Ok(test), Ok(shift)) = (logs.test(), logs.shift(0.95)) else { return false };
+/// How cells are compared with each other.
+struct Race<'a> {
+    boots: &'a Boots,
+    level: f64,
+    margin: f64,
+}
+
+impl Race<'_> {
+    /// The cells that no other of them is shown to beat.
+    fn not_worse(&self, cells: &[usize], values: &Values, better: Better) -> Vec<usize> {
+        let rivals = cells.len().saturating_sub(1).max(1) as f64;
+        let is_left = |cell: &usize| {
+            let beats = |rival: &usize| self.beats((*rival, *cell), values, better, rivals);
+            !cells.iter().any(|rival| rival != cell && beats(rival))
+        };
+        let left: Vec<usize> = cells.iter().copied().filter(is_left).collect();
+        // A circle, where each is beaten by another: nothing is known.
+        if left.is_empty() { cells.to_vec() } else { left }
+    }
+
+    /// Shown to be better, and not shown to be so by less than the margin.
+    fn beats(
+        &self,
+        (rival, cell): (usize, usize),
+        values: &Values,
+        better: Better,
+        rivals: f64,
+    ) -> bool {
+        let Some(logs) = self.boots.between(values, cell, rival) else { return false };
+        let (Ok(test), Ok(shift)) = (logs.test(), logs.shift(self.level)) else { return false };
         let is_better = match better {
             Better::Higher => shift.value > 0.0,
             Better::Lower => shift.value < 0.0,
         };
-        is_better && 0.5 * test.p <= error / rivals + 1e-12
-    };
-    let is_left = |cell: &usize| !cells.iter().any(|rival| rival != cell && beats(*rival, *cell));
-    let left: Vec<usize> = cells.iter().copied().filter(is_left).collect();
-    // A circle, where each is beaten by another: nothing is known.
-    if left.is_empty() { cells.to_vec() } else { left }
+        let margin = self.margin.ln_1p();
+        let is_same = shift.interval.is_some_and(|i| i.low > -margin && i.high < margin);
+        is_better && !is_same && 0.5 * test.p <= (1.0 - self.level) / rivals + 1e-12
+    }
 }
 
 /// How much worse than the baseline a cell is, as the logarithm of the ratio: from block to block (Hodges-Lehmann), which is also
@@ -192,6 +221,7 @@ fn loss((cell, baseline): (usize, usize), values: &Values, boots: &Boots, better
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::looks;
     use crate::experiment::sample::{Sample, noise};
     use crate::experiment::{ExperimentStudy, study};
     use fathom_base::prng::Prng;
@@ -274,6 +304,84 @@ mod tests {
         let got = ranked(&sample);
         assert_eq!(got.bounds[0].kept, [Kept::Broken, Kept::Kept, Kept::Kept]);
         assert_eq!((got.winner, got.order.as_slice()), (Some(2), [2, 1, 0].as_slice()));
+    }
+
+    /// Bounds are judged by the interval: what reaches to both sides is open, whatever the median says, and of "none at all" one is too many.
+    #[test]
+    fn bounds_are_kept_by_whole_intervals() {
+        let of = |values: &[f64], bound: f64| keeps(values, bound, Better::Lower, 0.95);
+        let ten: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert_eq!(
+            [1.0, 4.0, 6.0, 10.0].map(|bound| of(&ten, bound)),
+            [Kept::Broken, Kept::Unlikely, Kept::Unsure, Kept::Kept]
+        );
+        let few = [5.0, 6.0, 7.0];
+        let said = [4.0, 5.5, 6.5, 8.0].map(|bound| of(&few, bound));
+        assert_eq!(said, [Kept::Broken, Kept::Unlikely, Kept::Unsure, Kept::Unsure]);
+        assert_eq!(of(&[], 1.0), Kept::Broken);
+        let mut errors = [0.0; 12];
+        assert_eq!(of(&errors, 0.0), Kept::Kept);
+        errors[7] = 3.0;
+        assert_eq!((of(&errors, 0.0), of(&errors, 1.0)), (Kept::Broken, Kept::Kept));
+        let more = |bound: f64| keeps(&ten, bound, Better::Higher, 0.95);
+        assert_eq!(
+            [10.5, 7.0, 5.0, 1.0].map(more),
+            [Kept::Broken, Kept::Unlikely, Kept::Unsure, Kept::Kept]
+        );
+    }
+
+    /// A cell near its bound is not thrown out, and nothing is called decided while it may be the best.
+    #[test]
+    fn a_cell_near_its_bound_is_open() {
+        let mut near = sample(&[1.0, 1.2], 8, 0.02, 4);
+        let bounded = |sample: &mut Sample, bound: f64| {
+            let rate = Objective::of(sample.plan.objectives[0].metric);
+            let latency = Objective { bound: Some(bound), ..Objective::of(Metric::LatencyMean) };
+            sample.plan.objectives = vec![latency, rate];
+        };
+        let means = |sample: &Sample| -> Vec<f64> {
+            let study = study(&sample.plan, &sample.cells, &sample.records);
+            let place = study.ranking.bounds[0].figure;
+            study
+                .cells
+                .iter()
+                .map(|cell| cell.figures[place].as_ref().expect("one").median.value)
+                .collect()
+        };
+        // Five in flight: the faster one has the lower latency, and neither is sure at its own median.
+        bounded(&mut near, 1.0);
+        let medians = means(&near);
+        bounded(&mut near, medians[1] * 0.999);
+        let got = ranked(&near);
+        assert_eq!(got.bounds[0].kept, [Kept::Broken, Kept::Unlikely]);
+        assert_eq!((got.winner, got.is_bound_open), (Some(1), true), "none other may keep it");
+        let is_decided = |sample: &Sample| {
+            crate::experiment::is_decided(&sample.plan, &sample.cells, &sample.records)
+        };
+        near.plan.design.blocks = 25;
+        near.plan.design.is_sequential = true;
+        assert!(matches!(is_decided(&near), looks::Decision::Measure { .. }));
+        bounded(&mut near, medians[1] * 1.1);
+        let got = ranked(&near);
+        assert_eq!(got.bounds[0].kept, [Kept::Broken, Kept::Kept]);
+        assert!(!got.is_bound_open);
+        assert_eq!(is_decided(&near), looks::Decision::Answered);
+    }
+
+    /// What lies within the margin does not matter: the next objective decides, and where there is none the baseline is as good.
+    #[test]
+    fn differences_within_the_margin_throw_nobody_out() {
+        let mut alike = sample(&[1.0, 0.996], 12, 0.0003, 5);
+        let mut leaders = ranked(&alike).leaders;
+        leaders.sort_unstable();
+        assert_eq!(leaders, [0, 1], "shown to differ by less than matters");
+        alike.plan.objectives.push(Objective::of(Metric::CpuPerIo));
+        for record in &mut alike.records {
+            let cell = record.cell.as_ref().expect("a cell").slot.cell;
+            record.jobs[0].cpu.system_ns *= [2, 1][cell as usize];
+        }
+        let got = ranked(&alike);
+        assert_eq!((got.winner, got.leaders.as_slice()), (Some(1), [1].as_slice()));
     }
 
     #[test]
