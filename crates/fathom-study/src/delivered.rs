@@ -6,7 +6,7 @@
 use crate::counters;
 use crate::rules::{replayed_bytes, top};
 use fathom_base::shell;
-use fathom_base::units::{format_count, format_size};
+use fathom_base::units::{format_count, format_size, format_sizes};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{DeviceDelta, JobRecord, OpClass, Record, TargetKind, TargetRecord};
 use fathom_model::workload::{EngineKind, Job};
@@ -24,6 +24,34 @@ const SHRUNK_MIN: f64 = 0.5;
 fn jobs(record: &Record) -> impl Iterator<Item = (&Job, &JobRecord)> {
     let all = record.workload.jobs.iter().zip(&record.jobs);
     all.filter(|(_, done)| done.engine.kind != EngineKind::Null)
+}
+
+/// Holes below a loop device that count: metadata of a filesystem may leave some.
+const HOLES_MIN: f64 = 0.01;
+
+/// Reads of a loop device whose file has holes: what is there was never written, or is compressed, and reads of it touch no disk. Who writes
+/// too fills them.
+pub(crate) fn loop_of_holes(record: &Record) -> Option<Finding> {
+    let jobs = &record.workload.jobs;
+    if !jobs.iter().any(Job::reads) || jobs.iter().any(Job::writes_data) {
+        return None;
+    }
+    let devices = record.targets.iter().filter(|target| target.kind == TargetKind::BlockDevice);
+    let mut tops = devices.flat_map(|target| target.stack.top_block_devices());
+    let (name, has_bytes, size_bytes) = tops.find_map(|node| {
+        let facts = node.loop_device.as_ref()?;
+        let (has, size) = (facts.backing_allocated_bytes?, facts.backing_size_bytes?);
+        let is_holed = (has as f64) < (1.0 - HOLES_MIN) * size as f64;
+        is_holed.then_some((&node.name, has, size))
+    })?;
+    let (has, size) = format_sizes(has_bytes, size_bytes);
+    let text = format!(
+        "{name}: of its file of {size} only {has} have space on the filesystem: reading the rest does not reach the device"
+    );
+    Some(
+        Finding::new("unwritten-extents", Severity::Doubtful, text)
+            .advise("write the whole device once (fathom run seqwrite), then measure reads"),
+    )
 }
 
 /// How far the delivered shares of content may be from those that were asked for.

@@ -50,6 +50,27 @@ fn ends_that_were_not_planned() {
 }
 
 #[test]
+fn reads_of_a_loop_device_with_holes() {
+    let holes = |has: u64, size: u64| {
+        move |r: &mut Record| {
+            r.targets[0].kind = TargetKind::BlockDevice;
+            let stack = &mut r.targets[0].stack;
+            let node = stack.nodes.iter_mut().position(|node| node.devno.is_some()).expect("one");
+            stack.top = node;
+            stack.nodes[node].loop_device = Some(LoopFacts {
+                backing_allocated_bytes: Some(has),
+                backing_size_bytes: Some(size),
+                direct_io: Some(true),
+                ..LoopFacts::default()
+            });
+        }
+    };
+    check("unwritten-extents", Severity::Doubtful, holes(0, 1 << 30));
+    assert_eq!(raised(holes(1 << 30, 1 << 30)), []);
+    assert_eq!(raised(|r| (holes(0, 1 << 30)(r), r.workload.jobs[0].write_fraction = 0.1).1), []);
+}
+
+#[test]
 fn shares_of_content_that_were_missed() {
     let delivered = |duplicate: f64| {
         move |r: &mut Record| {
