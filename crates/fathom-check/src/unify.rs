@@ -30,10 +30,15 @@ const BROUGHT_ABOUT: &[(&str, &str)] = &[
     ("drive-offline", "lvm-raid-degraded"),
 ];
 
+/// What says that a set lacks a device.
+const LACKING: [&str; 5] =
+    ["btrfs-incomplete", "lvm-raid-degraded", "lvm-vg-incomplete", "md-degraded", "md-not-running"];
+
 /// Drops the symptoms of causes that are told, tells what these bring about with them, joins what is wrong with several nodes in
 /// the same way, and puts the gravest first.
 pub(crate) fn one_for_each_cause(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
-    let mut told = joined(scene, within_causes(scene, without_symptoms(found)));
+    let found = within_causes(scene, without_symptoms(found));
+    let mut told = joined(scene, with_what_lacks(found));
     told.order_by(|a, b| {
         let key =
             |d: &Defect| (Reverse(d.gravity), Reverse(d.certainty), d.rule.clone(), d.node.clone());
@@ -95,6 +100,32 @@ fn within_causes(scene: &Scene<'_>, mut found: Vec<Defect>) -> Vec<Defect> {
         let rest = told.into_iter().enumerate().filter(|(at, _)| !within.contains(at));
         found = rest.map(|(_, defect)| defect).chain(apart).collect();
     }
+    found
+}
+
+/// What the log says of a drive that is no longer there is told with the one set that lacks a device; of several nobody knows which
+/// lacks it, nor which of several drives.
+fn with_what_lacks(mut found: Vec<Defect>) -> Vec<Defect> {
+    let lacks = |defect: &Defect| {
+        LACKING.contains(&defect.rule.as_str()) && defect.node.is_some() && defect.lost.is_empty()
+    };
+    let sets: Vec<usize> = (0..found.len()).filter(|&index| lacks(&found[index])).collect();
+    let [set] = sets[..] else { return found };
+    let gravity = found[set].gravity;
+    let is_told = |defect: &Defect| {
+        let is_of_lost = defect.node.is_none() && !defect.lost.is_empty();
+        is_of_lost && defect.rule.starts_with("kernel-log-") && defect.gravity <= gravity
+    };
+    let rules: Vec<&str> =
+        found.iter().filter(|defect| is_told(defect)).map(|defect| defect.rule.as_str()).collect();
+    // The log may call one drive by two names, but not in lines of one kind.
+    if rules.len() != rules.iter().collect::<BTreeSet<_>>().len() {
+        return found;
+    }
+    let mut into = found.remove(set);
+    let (of_lost, mut found): (Vec<Defect>, Vec<Defect>) = found.into_iter().partition(is_told);
+    tell_within(&mut into, of_lost);
+    found.push(into);
     found
 }
 
@@ -307,6 +338,35 @@ mod tests {
         let told = one_for_each_cause(&Scene::new(&snapshot), vec![on("/"), on("/srv")]);
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0].also, ["/srv"]);
+    }
+
+    #[test]
+    fn the_log_of_a_drive_that_is_gone_is_told_with_the_set_that_lacks_one() {
+        let snapshot = two_disks();
+        let scene = Scene::new(&snapshot);
+        let set = |disk| defect("lvm-vg-incomplete", disk, Gravity::High, "lacks a device");
+        let lines = |rule: &str, name: &str, gravity| {
+            let defect = Defect::new(rule, gravity, None, format!("{name} (no longer there)"));
+            defect.by_loss_of(vec![name.to_owned()]).seen("dmesg", name)
+        };
+        let resets = |name| lines("kernel-log-resets", name, Gravity::High);
+        let told = |found| one_for_each_cause(&scene, found);
+        let errors = lines("kernel-log-io-errors", "sdc", Gravity::Low);
+        let found = told(vec![resets("1:0:0:0"), set("sda"), errors]);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        let words = "sda lacks a device; 1:0:0:0 (no longer there); sdc (no longer there)";
+        assert_eq!((found[0].summary.as_str(), found[0].evidence.len()), (words, 3));
+        // Of two drives, or two sets, nobody knows which.
+        assert_eq!(told(vec![resets("1:0:0:0"), set("sda"), resets("2:0:0:0")]).len(), 3);
+        let other = defect("md-degraded", "sdb", Gravity::High, "lacks another");
+        assert_eq!(told(vec![resets("1:0:0:0"), set("sda"), other.clone()]).len(), 3);
+        // The set has lost one that is still there.
+        let known = other.by_loss_of(vec!["/dev/sda".into()]);
+        assert_eq!(told(vec![resets("1:0:0:0"), known]).len(), 2);
+        let machine = Defect::new("kernel-log-resets", Gravity::High, None, "a device");
+        assert_eq!(told(vec![machine, set("sda")]).len(), 2, "of nobody that is named");
+        let low = Defect { gravity: Gravity::Medium, ..set("sda") };
+        assert_eq!(told(vec![resets("1:0:0:0"), low]).len(), 2, "the graver has more to say");
     }
 
     #[test]

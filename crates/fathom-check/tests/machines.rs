@@ -78,3 +78,32 @@ fn findings_on_machines_are_complete() {
         }
     }
 }
+
+/// The kernel's log names SCSI disks by their addresses: machines whose disks had none would not show whether one cause is told once.
+#[test]
+fn disks_have_their_addresses() {
+    let mut disks = 0;
+    for path in machines() {
+        let snapshot = read(&path);
+        let is_played = |host: &str| {
+            let mut hosts = snapshot.system.hosts.iter();
+            hosts.any(|one| one.name == host && one.driver.as_deref() == Some("scsi_debug"))
+        };
+        for node in &snapshot.machine.nodes {
+            let details = node.details();
+            let Some(host) = details.host.as_deref().filter(|host| is_played(host)) else {
+                continue;
+            };
+            let number = host.trim_start_matches("host");
+            let address = details.address.as_deref().unwrap_or_default();
+            assert!(
+                address.starts_with(&format!("{number}:")),
+                "{}: {}",
+                path.display(),
+                node.name
+            );
+            disks += 1;
+        }
+    }
+    assert!(disks > 100, "{disks}");
+}

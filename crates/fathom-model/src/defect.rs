@@ -91,7 +91,8 @@ pub struct Defect {
     /// wrong only together with the first, as the members of an array that does not run.
     #[serde(default)]
     pub concerns: Vec<String>,
-    /// Keys of the devices whose loss alone it comes from; empty where there is more to it, or where that is not known.
+    /// Keys of the devices whose loss alone it comes from, or the log's name of one that has no node any more; empty where there is
+    /// more to it, or where that is not known.
     #[serde(skip)]
     pub lost: Vec<String>,
     /// One sentence: what was seen, with its figures.

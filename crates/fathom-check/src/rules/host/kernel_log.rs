@@ -387,6 +387,9 @@ fn defects(
         let key = node.map(|node| node.key());
         let mut defect = Defect::new(rule, gravity(node, &lines), key.as_deref(), summary)
             .sure(Certainty::Likely);
+        if let About::Lost(name) = about {
+            defect = defect.by_loss_of(vec![name.to_owned()]);
+        }
         // What was pulled out is not watched until the next boot; what only has no name here is there, and a drive that the kernel gave up
         // is gone because it failed.
         let is_given_up =
