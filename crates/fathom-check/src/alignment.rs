@@ -59,6 +59,8 @@ pub struct Step {
     pub offset_bytes: i128,
     /// Chunks on the way so far cut on multiples of this, in the start's addresses; 0 for no cuts.
     pub cut_bytes: u64,
+    /// The byte is known but for multiples of this, as the blocks of a file lie anywhere; 0 where it is known.
+    pub loose_bytes: u64,
     /// What was asked.
     pub checks: Vec<Check>,
 }
@@ -128,6 +130,13 @@ pub fn explain(scene: &Scene<'_>, index: usize) -> Vec<Route> {
     };
     walk.fs = scene.node(start).fs.as_ref();
     walk.down(start, Position::TOP, String::new(), &mut Vec::new());
+    // Volumes begin behind the label and metadata of LVM, which a member of an array shows as the array does.
+    let content = scene.node(start).details().content.as_ref();
+    let lvm = content.filter(|content| content.md.is_none()).and_then(|c| c.lvm.as_ref());
+    if let Some(bytes) = lvm.and_then(|lvm| lvm.extents_start_bytes) {
+        let words = format!("extents begin at byte {bytes}");
+        walk.down(start, Position::at(bytes), words, &mut Vec::new());
+    }
     let mut routes: Vec<Route> = Vec::new();
     for mut route in walk.routes {
         match routes.iter_mut().find(|known| known.answers().eq(route.answers())) {
@@ -153,6 +162,7 @@ impl Walk<'_, '_> {
             through,
             offset_bytes: at.shift_bytes,
             cut_bytes: at.cut_bytes,
+            loose_bytes: at.loose_bytes,
             checks: self.checks(index, at),
         });
         let is_deep = steps.len() >= DEPTH_MAX;
@@ -292,6 +302,15 @@ impl std::fmt::Display for Step {
         write!(f, "{}", self.layer)?;
         match self.through.as_str() {
             "" => write!(f, ": the start")?,
+            words if self.loose_bytes > 0 => {
+                let over = self.offset_bytes.rem_euclid(i128::from(self.loose_bytes));
+                let behind = if over > 0 { format!("{over} B behind") } else { "on".to_owned() };
+                write!(
+                    f,
+                    ": {words}; the start lies {behind} a multiple of {} B",
+                    self.loose_bytes
+                )?;
+            }
             words => write!(f, ": {words}; the start lies at byte {}", self.offset_bytes)?,
         }
         if self.cut_bytes > 0 {

@@ -23,6 +23,11 @@ fn elsewhere(node: &Node) -> Option<Elsewhere<'_>> {
     Some(Elsewhere { place: &mount.mount_point, label, process })
 }
 
+/// False for a place that only another namespace has, as it stands in [`Node::mounted_at`].
+pub(crate) fn is_here(place: &str) -> bool {
+    !place.ends_with(" sees it)")
+}
+
 /// True for a mount that this namespace does not have: one of here comes before it.
 pub(crate) fn is_elsewhere(node: &Node) -> bool {
     elsewhere(node).is_some()

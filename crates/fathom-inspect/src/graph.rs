@@ -438,7 +438,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Where the filesystems on a device, its partitions and everything made of these are mounted,
-    /// in any namespace, and those whose journals are there.
+    /// in any namespace, and those whose journals are there. For a look at the machine what this namespace does not have is named with a
+    /// process that sees it.
     pub(crate) fn mounted_above(&self, device: &BlockDir) -> Vec<String> {
         let mut above: BTreeMap<String, BlockDir> = BTreeMap::new();
         let mut pending = vec![device.clone()];
@@ -450,9 +451,10 @@ impl<'a> Builder<'a> {
             }
         }
         let numbers: Vec<DevNo> = above.values().filter_map(BlockDir::devno).collect();
-        let everywhere = mounts::all_mounts(self.root).into_iter().map(|(_, mount)| mount);
-        let mut points: Vec<String> = Vec::new();
-        for mount in self.mounts.iter().cloned().chain(everywhere) {
+        let own = self.mounts.iter().cloned().map(|mount| (None, mount));
+        let everywhere = mounts::all_mounts(self.root).into_iter();
+        let mut points: Vec<(String, Option<u32>)> = Vec::new();
+        for (process, mount) in own.chain(everywhere.map(|(pid, mount)| (Some(pid), mount))) {
             let direct = numbers.contains(&mount.devno);
             let through = || {
                 mount.devno.major == 0
@@ -466,16 +468,29 @@ impl<'a> Builder<'a> {
                 devices.iter().any(|device| above.contains_key(device.name()))
             };
             let point = shown(&mount.mount_point);
-            if !points.contains(&point) && (direct || through() || beside()) {
-                points.push(point);
+            let is_known = points.iter().any(|(known, _)| *known == point);
+            if !is_known && (direct || through() || beside()) {
+                points.push((point, process.filter(|_| self.reach == Reach::Machine)));
             }
         }
-        points
+        let named = points.into_iter().map(|(point, process)| match process {
+            Some(pid) => {
+                let name = self.root.text(format!("proc/{pid}/comm")).unwrap_or_default();
+                as_seen(&point, format!("{pid} {name}").trim_end())
+            }
+            None => point,
+        });
+        named.collect()
     }
 }
 
 fn block_key(name: &str) -> String {
     format!("block {name}")
+}
+
+/// A place that only another mount namespace has, with the process that sees it.
+pub(crate) fn as_seen(point: &str, process: &str) -> String {
+    format!("{point} (as {process} sees it)")
 }
 
 /// The key of a mount that nothing hides.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixtures::{Bench, MIB};
+use fathom_model::stack::detail::{LvmHeader, MdSuperblock};
 
 fn verdicts(bench: &Bench, index: usize) -> Vec<String> {
     lines(&explain(&Scene::new(&bench.snapshot), index))
@@ -101,6 +102,48 @@ fn files_and_thin_chunks_lie_anywhere() {
     let check = &on_array.checks[0];
     assert_eq!((check.fit, check.remainder_bytes), (Fit::Misaligned, 65536), "64 KiB on 1 MiB");
     assert_eq!(stripe_under(&Scene::new(&bench.snapshot), thin), None);
+}
+
+/// Of a file's blocks only that is said of their places which is known.
+#[test]
+fn no_places_are_made_up() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let part = bench.partition("sda1", MIB, disk);
+    let (_, mount) = bench.mounted("ext4", "/srv", part);
+    let image = bench.loop_device("loop0", &[mount]);
+    bench.node(image).loop_device.as_mut().unwrap().offset_bytes = Some(512);
+    let expected = "\
+/dev/loop0: the start
+  /srv: from byte 512 of the backing file, whose blocks lie anywhere; the start lies 512 B behind a multiple of 4096 B
+    ext4: mounted from; the start lies 512 B behind a multiple of 4096 B
+      /dev/sda1: the filesystem lies on it; the start lies 512 B behind a multiple of 4096 B
+        /dev/sda: the partition starts at byte 1048576; the start lies 512 B behind a multiple of 4096 B
+            physical block, modulo 4096 B: remainder 512, MISALIGNED
+verdict: MISALIGNED";
+    assert_eq!(verdicts(&bench, image).join("\n"), expected);
+    bench.node(image).loop_device.as_mut().unwrap().offset_bytes = Some(0);
+    let lines = verdicts(&bench, image);
+    assert!(lines[1].ends_with("; the start lies on a multiple of 4096 B"), "{lines:?}");
+}
+
+/// A physical volume begins where its device does, and its volumes begin with its extents.
+#[test]
+fn extents_of_a_physical_volume() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let lvm = LvmHeader { extents_start_bytes: Some(MIB + 512), ..LvmHeader::default() };
+    bench.content_of(disk).lvm = Some(lvm);
+    let expected = "\
+/dev/sda: the start
+    physical block, modulo 4096 B: remainder 0, aligned
+verdict: aligned
+/dev/sda: extents begin at byte 1049088; the start lies at byte 1049088
+    physical block, modulo 4096 B: remainder 512, MISALIGNED
+verdict: MISALIGNED";
+    assert_eq!(verdicts(&bench, disk).join("\n"), expected);
+    bench.content_of(disk).md = Some(MdSuperblock::default());
+    assert_eq!(verdicts(&bench, disk).len(), 3, "the array shows it");
 }
 
 /// Data of dm-integrity lie between their checksums, by multiples of 4 KiB behind the reserved sectors.

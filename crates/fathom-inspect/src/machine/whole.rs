@@ -3,7 +3,7 @@
 use crate::detail::block::{self, Known};
 use crate::detail::why;
 use crate::filesystem::{self, Family};
-use crate::graph::{Builder, mount_key, shown};
+use crate::graph::{Builder, as_seen, mount_key, shown};
 use crate::layers;
 use crate::parallel;
 use fathom_model::snapshot::Unread;
@@ -38,7 +38,7 @@ pub(super) fn enter(root: &SysRoot, builder: &mut Builder) -> Vec<Unread> {
                 let key = format!("mount {} of {}", mount.mount_point.display(), other.pid);
                 let index = builder.mount(format!("{key} {}", mount.id), mount, None);
                 let point = shown(&mount.mount_point);
-                builder.nodes[index].path = Some(format!("{point} (as {label} sees it)"));
+                builder.nodes[index].path = Some(as_seen(&point, &label));
                 index
             });
             let seen = &mut builder.nodes[index].detail.get_or_insert_default().other_namespaces;

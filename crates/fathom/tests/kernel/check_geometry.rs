@@ -5,7 +5,7 @@ use crate::cli::{Done, GIB, MIB, Sandbox, p};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
 use fathom_testkit::command::run_tool;
 use fathom_testkit::{
-    Content, FsKind, LoopDevice, LoopOptions, MountedFs, Scratch, Trial, kernel_test,
+    Content, FsKind, LoopDevice, LoopOptions, Mount, MountedFs, Scratch, Trial, kernel_test,
 };
 use serde_json::Value;
 use std::fs::File;
@@ -27,6 +27,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("check_tells_a_filesystem_that_was_not_grown", &ext4, not_grown),
         kernel_test("check_tells_a_filesystem_that_was_cut_off", &ext4, cut_off),
         kernel_test("check_tells_a_damaged_superblock", &ext4, damaged),
+        kernel_test(
+            "check_tells_small_blocks_in_a_file",
+            &[FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4)],
+            small_blocks_in_a_file,
+        ),
         kernel_test(
             "check_mends_a_damaged_gpt_as_told",
             &[FathomBinary, LoopDevices, Tool("gdisk"), Tool("sgdisk")],
@@ -249,4 +254,26 @@ fn through_a_file() {
     assert!(off[0]["summary"].as_str().unwrap().contains("lies below its file"), "{off:#?}");
     assert_eq!(on, Vec::<Value>::new());
     assert!(shown.stdout.contains("of the backing file, which lies in"), "{shown:?}");
+}
+
+/// Blocks of a filesystem in a file are smaller than those of the disk below it: what `--alignment` says comes as a finding.
+fn small_blocks_in_a_file() {
+    const RULE: &str = "fs-block-below-physical";
+    let options = LoopOptions { sector_size_bytes: Some(4096), ..LoopOptions::default() };
+    let disk = LoopDevice::with(2 * GIB, Content::Sparse, &options).unwrap();
+    let fs = MountedFs::with(FsKind::Ext4, disk, &["-b", "4096"], "").unwrap();
+    let image = fs.dir().join("image");
+    std::fs::File::create(&image).unwrap().set_len(GIB + MIB).unwrap();
+    let device = LoopDevice::over(&image, &LoopOptions::default()).unwrap();
+    for (block, is_told) in [("4096", false), ("1024", true)] {
+        FsKind::Ext4.make(device.path(), &["-b", block]).unwrap();
+        let target = p(device.path());
+        let done: Done = Sandbox::new().json(&["check", target], &[0]);
+        let defects = done.result()["defects"].as_array().unwrap().clone();
+        let found: Vec<&Value> = defects.iter().filter(|d| d["rule"] == RULE).collect();
+        assert_eq!(found.len(), usize::from(is_told), "{block}: {found:#?}");
+        let mount = Mount::new("ext4", device.path(), "").unwrap();
+        let shown = Sandbox::new().run(&["check", p(mount.dir()), "--alignment"]);
+        assert_eq!(shown.stdout.contains(RULE), is_told, "{block}: {shown:?}");
+    }
 }

@@ -1,8 +1,9 @@
 //! What filesystems were told of the array and the drives below them.
 
+use super::unseen;
 use crate::alignment::stripe_under;
 use crate::array::{self, SECTOR_BYTES, Striping};
-use crate::elsewhere::is_elsewhere;
+use crate::elsewhere::{is_elsewhere, is_here};
 use crate::rules::drives::is_virtual;
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -119,7 +120,7 @@ fn mount_point<'a>(scene: &Scene<'a>, filesystem: usize) -> Option<&'a str> {
 
 /// The same of a device that was named as a target, where nothing above it was looked at.
 fn named_mount(device: &Node) -> Option<&str> {
-    device.mounted_at.first().map(String::as_str)
+    device.mounted_at.iter().map(String::as_str).find(|place| is_here(place))
 }
 
 impl<'a> Made<'a> {
@@ -332,8 +333,7 @@ pub(super) fn small_blocks(scene: &Scene<'_>) -> Vec<Defect> {
 }
 
 fn small_block(scene: &Scene<'_>, made: &Made<'_>) -> Option<Defect> {
-    let queue = scene.queue(made.device_index)?;
-    let physical = queue.physical_block_bytes?;
+    let (physical, drive) = physical_below(scene, made)?;
     let size = made.size_bytes.or(made.device.size_bytes)?;
     let (unit, what) = match made.fs_type {
         "xfs" => (made.sector_bytes?, "sectors"),
@@ -376,7 +376,7 @@ fn small_block(scene: &Scene<'_>, made: &Made<'_>) -> Option<Defect> {
         .sure(sure)
         .seen(format!("superblock of {}", made.device.label()), format!("{what} of {unit} B"))
         .seen(
-            format!("/sys/class/block/{}/queue/physical_block_size", queue_owner(scene, made)),
+            format!("/sys/class/block/{drive}/queue/physical_block_size"),
             format!("{physical} B ({} sectors of {SECTOR_BYTES} B)", physical / SECTOR_BYTES),
         )
         .because(why)
@@ -384,6 +384,21 @@ fn small_block(scene: &Scene<'_>, made: &Made<'_>) -> Option<Defect> {
         .risking("making it anew destroys what is on it")
         .verified_by("fathom run randwrite with fsync_every=1 on a file of it before and after"),
     )
+}
+
+/// The physical blocks that a filesystem stands on, and the device that tells them: through a file the kernel does not carry them up.
+fn physical_below<'a>(scene: &Scene<'a>, made: &Made<'a>) -> Option<(u64, &'a str)> {
+    let own = scene.queue(made.device_index)?.physical_block_bytes?;
+    let own = (own, queue_owner(scene, made));
+    if !unseen::lies_in_a_file(scene, made.device_index) {
+        return Some(own);
+    }
+    let below = scene.machine().walk_from(made.device_index).into_iter().filter_map(|index| {
+        let node = scene.node(index);
+        Some((node.queue.as_ref()?.physical_block_bytes?, node.name.as_str()))
+    });
+    // The first of the largest.
+    Some(below.fold(own, |most, one| if one.0 > most.0 { one } else { most }))
 }
 
 /// The device whose queue serves the filesystem: a partition has that of its disk.

@@ -435,6 +435,19 @@ fn blocks_below_those_of_the_drive() {
     assert_eq!(bench.gravities(filesystems::small_blocks), [Gravity::Medium]);
     bench.node(disk).size_bytes = Some(GIB - 1);
     assert_eq!(bench.gravities(filesystems::small_blocks), [], "made small for booting");
+
+    // The kernel does not carry the blocks of the drive through a file.
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let (_, mount) = bench.mounted("ext4", "/srv", disk);
+    let image = bench.loop_device("loop0", &[mount]);
+    bench.queue_of(image).physical_block_bytes = Some(512);
+    let (fs, _) = bench.mounted("ext4", "/image", image);
+    bench.fs_of(fs).block_bytes = Some(1024);
+    let found = bench.one(filesystems::small_blocks);
+    assert_eq!(found.evidence[1].source, "/sys/class/block/sda/queue/physical_block_size");
+    bench.queue_of(disk).physical_block_bytes = Some(512);
+    assert_eq!(bench.gravities(filesystems::small_blocks), []);
 }
 
 #[test]

@@ -60,7 +60,8 @@ fn start(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Inside> {
     Some(Inside { on, bytes, source, what, at, from: Position::TOP, is_own })
 }
 
-fn lies_in_a_file(scene: &Scene<'_>, index: usize) -> bool {
+/// True when a file lies between something and its disks, through which the kernel carries no limits.
+pub(super) fn lies_in_a_file(scene: &Scene<'_>, index: usize) -> bool {
     let below = scene.machine().walk_from(index);
     below.into_iter().any(|index| scene.node(index).kind == NodeKind::Loop)
 }
