@@ -13,8 +13,9 @@ use crate::known;
 use fathom_base::json;
 use words::{
     LONG_HEX, NAMED_BY_PEOPLE, NAMED_IN_LOGS, NAMING, NAMING_IN, NAMING_KEYS, NAMING_OPTIONS,
-    NAMING_SETTINGS, NO_DOMAINS, NUMBER_DIGITS, OF_LOGS, OF_UDEV, OPTIONS, ORDINARY, OWN_WORDS,
-    OWN_WORDS_IN, PARAMETERS, PLAIN, QUALIFIED, SETTINGS, USUAL_HOSTS, UUID_CHARS, WELL_KNOWN,
+    NAMING_SETTINGS, NO_DOMAINS, NUMBER_DIGITS, OF_LOGS, OF_UDEV, OF_UDEV_FILES, OPTIONS, ORDINARY,
+    OWN_WORDS, OWN_WORDS_IN, PARAMETERS, PLAIN, QUALIFIED, SETTINGS, USUAL_HOSTS, UUID_CHARS,
+    WELL_KNOWN,
 };
 
 use serials::{Known, Serial};
@@ -192,6 +193,11 @@ fn is_well_known(run: &str) -> bool {
         || is_ordinary(run)
 }
 
+/// True for the words by which distributions and makers of storage call files of udev's rules, and the directories of these.
+fn is_of_udev_file(run: &str) -> bool {
+    OF_UDEV_FILES.contains(&run.to_ascii_lowercase().as_str()) || is_well_known(run)
+}
+
 /// What a rule of udev compares with or sets of names and numbers of single pieces: `ENV{ID_SERIAL}=="..."`.
 fn naming_values(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = line;
@@ -345,6 +351,13 @@ impl Replacements {
         match value {
             Value::Object(fields) => {
                 fields.iter_mut().for_each(|(name, value)| self.replace(value, name, key));
+            }
+            Value::Array(items) if key == "udev_queue_rules" && is_setting(items) => {
+                // The file, and a line of it.
+                if let Value::String(file) = &mut items[0] {
+                    *file = self.unless(file, is_of_udev_file);
+                }
+                self.replace(&mut items[1], key, parent);
             }
             // Two devices of smartd are no pair.
             Value::Array(items)

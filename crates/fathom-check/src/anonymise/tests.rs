@@ -479,3 +479,20 @@ fn what_udev_knows_single_drives_by_goes() {
         assert!(hidden.contains(technical), "{technical} not in {hidden}");
     }
 }
+
+/// A file's own name goes, whatever the lines say; the words that everybody has stay, also where a line names a program in such a place.
+#[test]
+fn names_of_files_of_udev() {
+    let mut snapshot = Snapshot::default();
+    let line = r#"ATTR{queue/scheduler}="none", RUN+="/usr/lib/udev/rules.d/arwenq""#;
+    let files = ["/etc/udev/rules.d/60-arwenq.rules", "/etc/udev/rules.d/60-block-scheduler.rules"];
+    snapshot.system.configuration.udev_queue_rules =
+        files.map(|file| (file.to_owned(), line.to_owned())).to_vec();
+    let rules = anonymise(snapshot, 7).system.configuration.udev_queue_rules;
+    let (own, usual) = (&rules[0].0, &rules[1].0);
+    assert_eq!(usual, files[1]);
+    assert!(own.starts_with("/etc/udev/rules.d/60-") && own.ends_with(".rules"), "{own}");
+    assert!(!format!("{rules:?}").contains("arwenq"), "{rules:?}");
+    let name = own.trim_start_matches("/etc/udev/rules.d/60-").trim_end_matches(".rules");
+    assert!(rules[0].1.contains(name), "the same word by the same: {rules:?}");
+}
