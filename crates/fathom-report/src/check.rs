@@ -34,6 +34,50 @@ pub fn tree_text(snapshot: Snapshot, defects: &[Defect]) -> String {
     out
 }
 
+/// Lines of a tree in so many columns: what is longer goes on below, further in, at the next of its facts, which two blanks divide.
+#[must_use]
+pub fn folded(tree: &str, columns: usize) -> String {
+    const FURTHER: usize = 4;
+    let mut out = String::new();
+    for line in tree.lines() {
+        // The mark stands before the blanks that show the depth.
+        let depth = line.chars().skip(2).take_while(|c| *c == ' ').count() + 2;
+        let indent = " ".repeat((depth + FURTHER).min(columns / 2));
+        let mut column = 0;
+        for (number, fact) in pieces(line).into_iter().enumerate() {
+            let chars = fact.chars().count();
+            if number > 0 && column + 2 + chars <= columns {
+                out.push_str("  ");
+                column += 2;
+            } else if number > 0 {
+                out.push('\n');
+                out.push_str(&indent);
+                column = indent.len();
+            }
+            out.push_str(fact);
+            column += chars;
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The facts of a line; what stands before the first belongs to it.
+fn pieces(line: &str) -> Vec<&str> {
+    let name = line.char_indices().skip(2).find(|(_, c)| *c != ' ').map_or(0, |(at, _)| at);
+    let mut begin = 0;
+    let mut facts = Vec::new();
+    for (at, _) in line[name..].match_indices("  ") {
+        // Of three blanks the last belongs to what follows.
+        if name + at >= begin {
+            facts.push(&line[begin..name + at]);
+            begin = name + at + 2;
+        }
+    }
+    facts.push(&line[begin..]);
+    facts
+}
+
 /// The gravest of each node, by index.
 fn marks(machine: &Machine, defects: &[Defect]) -> BTreeMap<usize, Gravity> {
     let by_key = machine.by_key();
@@ -89,6 +133,25 @@ pub(crate) mod tests {
     use expect_test::expect;
     use fathom_model::snapshot::Unread;
     use fathom_model::stack::{Node, NodeKind, QueueFacts};
+
+    #[test]
+    fn long_lines_of_a_tree_go_on_below() {
+        let tree = "!! /srv  mount of /dev/md0  rw\n\
+                    \x20    sda  Linux disk  64 MiB  serial 2000  running  \u{e9}\u{e9}\n\
+                    .    a-name-that-is-longer-than-a-line  1 MiB\n";
+        let folded_to = |columns| folded(tree, columns);
+        assert_eq!(folded_to(80), tree);
+        expect![[r#"
+            !! /srv  mount of /dev/md0
+                   rw
+                 sda  Linux disk  64 MiB
+                     serial 2000
+                     running  ##
+            .    a-name-that-is-longer-than-a-line
+                     1 MiB
+        "#]]
+        .assert_eq(&folded_to(28).replace('\u{e9}', "#"));
+    }
 
     /// A mount on an array of two disks, the second of which is broken.
     pub(crate) fn sample() -> (Snapshot, Vec<Defect>) {

@@ -260,7 +260,7 @@ fn contradicting_facts_are_judged_and_shown() {
             assert!(figures.ends_with("# EOF\n"), "{name}");
             let shown = [
                 findings::findings_text(&defects, true, 80),
-                table::table_text(&snapshot.machine),
+                table::table_text(&snapshot.machine, usize::MAX),
                 unread_text(&snapshot, true, 80),
                 facts::facts_text(&snapshot),
                 tree_text(snapshot, &defects),

@@ -47,6 +47,12 @@ impl Output {
         columns.map_or(WIDTH, |columns| columns.clamp(WIDTH_MIN, WIDTH))
     }
 
+    /// Columns of the terminal that shows the result; none where none does.
+    pub fn columns(self) -> Option<usize> {
+        let columns = if self.json { None } else { terminal::columns(io::stdout()) };
+        columns.map(|columns| columns.max(WIDTH_MIN))
+    }
+
     /// A line about what is going on; not the result.
     pub fn note(self, text: &str) {
         if !self.quiet {

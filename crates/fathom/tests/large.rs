@@ -407,7 +407,7 @@ fn ten_thousand_devices() {
     let defects = steps.step("judge", || fathom_check::check(&snapshot));
     let json = steps.step("JSON", || serde_json::to_vec_pretty(&snapshot).unwrap()).len();
     let metrics = steps.step("OpenMetrics", || metrics::metrics_text(&snapshot, &defects));
-    let table = steps.step("table", || table::table_text(&snapshot.machine));
+    let table = steps.step("table", || table::table_text(&snapshot.machine, usize::MAX));
     let findings = steps.step("findings", || findings::findings_text(&defects, true, 100));
     assert!(metrics.ends_with("# EOF\n") && !findings.is_empty());
     assert_eq!(table.lines().filter(|line| line.starts_with("sd")).count(), 7500);

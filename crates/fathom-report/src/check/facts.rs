@@ -9,7 +9,7 @@ use fathom_model::snapshot::Snapshot;
 use fathom_model::stack::Node;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Names of facts; those that are longer push their values aside.
@@ -95,19 +95,48 @@ fn without(facts: &Value, names: &[&str]) -> Map<String, Value> {
     facts
 }
 
+/// A fact in words.
+struct Line {
+    /// Its name without its unit.
+    words: String,
+    /// The same with it.
+    whole: String,
+    value: String,
+}
+
+impl Line {
+    fn of(name: &str, value: &Value) -> Self {
+        let (words, value) = shown(name, value);
+        Self { words, whole: name.replace('_', " "), value }
+    }
+}
+
+/// Stands for `_` in names that are not those of fields: these are printed as they are.
+const KEPT: char = '\u{e000}';
+
+fn kept(name: &str) -> String {
+    name.replace('_', &KEPT.to_string())
+}
+
 fn section(out: &mut String, title: &str, facts: Map<String, Value>) {
     let mut lines = Vec::new();
     add(&mut lines, "", &Value::Object(facts));
     let _ = writeln!(out, "{}", printable(title));
-    for (name, value) in lines {
-        let (name, value) = (printable(&name), printable(&value));
-        let _ = writeln!(out, "  {name:NAME_COLUMNS$}  {value}");
+    let mut same: BTreeMap<String, usize> = BTreeMap::new();
+    for line in &lines {
+        *same.entry(line.words.clone()).or_default() += 1;
+    }
+    for line in lines {
+        // Bytes and milliseconds of one thing are two facts.
+        let name = if same[&line.words] > 1 { line.whole } else { line.words };
+        let name = printable(&name.replace(KEPT, "_"));
+        let _ = writeln!(out, "  {name:NAME_COLUMNS$}  {}", printable(&line.value));
     }
     out.push('\n');
 }
 
 /// Adds the lines of a fact. What is not known, or empty, has none.
-fn add(lines: &mut Vec<(String, String)>, name: &str, value: &Value) {
+fn add(lines: &mut Vec<Line>, name: &str, value: &Value) {
     match value {
         Value::Null => {}
         Value::Object(facts) => {
@@ -116,12 +145,7 @@ fn add(lines: &mut Vec<(String, String)>, name: &str, value: &Value) {
             }
         }
         Value::Array(items) => add_list(lines, name, items),
-        value => {
-            let (words, text) = shown(name, value);
-            if !text.is_empty() {
-                lines.push((words, text));
-            }
-        }
+        value => lines.extend(Some(Line::of(name, value)).filter(|line| !line.value.is_empty())),
     }
 }
 
@@ -129,7 +153,7 @@ fn joined(name: &str, own: &str) -> String {
     if name.is_empty() { own.to_owned() } else { format!("{name} {own}") }
 }
 
-fn add_list(lines: &mut Vec<(String, String)>, name: &str, items: &[Value]) {
+fn add_list(lines: &mut Vec<Line>, name: &str, items: &[Value]) {
     let is_single = |value: &Value| !value.is_array() && !value.is_object();
     let is_row = |value: &Value| value.as_array().is_some_and(|row| row.iter().all(is_single));
     if items.is_empty() {
@@ -137,9 +161,10 @@ fn add_list(lines: &mut Vec<(String, String)>, name: &str, items: &[Value]) {
     }
     if items.iter().all(|item| named(item.clone()).is_some()) {
         // These have the names of the kernel's files.
-        let (words, _) = shown(name, &Value::Null);
         for (own, value) in items.iter().filter_map(|item| named(item.clone())) {
-            lines.push((joined(&words, &own), shown("", &value).1));
+            let words = joined(&shown(name, &Value::Null).0, &kept(&own));
+            let (whole, value) = (words.clone(), shown("", &value).1);
+            lines.push(Line { words, whole, value });
         }
     } else if items.iter().all(|item| is_single(item) || is_row(item)) {
         let row = |item: &Value| match item {
@@ -151,10 +176,10 @@ fn add_list(lines: &mut Vec<(String, String)>, name: &str, items: &[Value]) {
         let all: Vec<String> = items.iter().map(row).collect();
         let has_commas = all.iter().any(|one| one.contains(','));
         let between = if has_commas { "; " } else { ", " };
-        lines.push((shown(name, &Value::Null).0, all.join(between)));
+        lines.push(Line { value: all.join(between), ..Line::of(name, &Value::Null) });
     } else {
         for (number, item) in items.iter().enumerate() {
-            let own = item["name"].as_str().map_or_else(|| (number + 1).to_string(), str::to_owned);
+            let own = item["name"].as_str().map_or_else(|| (number + 1).to_string(), kept);
             add(lines, &joined(name, &own), &without(item, &["name"]).into());
         }
     }
@@ -180,7 +205,10 @@ fn shown(name: &str, value: &Value) -> (String, String) {
         Value::Null => String::new(),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
         Value::String(text) => text.clone(),
-        number => number.to_string(),
+        number => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(number) => ((number * 1000.0).round() / 1000.0).to_string(),
+            None => number.to_string(),
+        },
     };
     let (whole, is_number) = (value.as_u64(), value.is_number() || value.is_null());
     let strip = |unit: &str| {
@@ -227,8 +255,8 @@ mod tests {
     use super::*;
     use crate::check::tests::sample;
     use fathom_model::stack::MdFacts;
-    use fathom_model::stack::detail::Health;
-    use fathom_model::system::{IoNow, StorageHost};
+    use fathom_model::stack::detail::{DiskCounters, Health};
+    use fathom_model::system::{IoNow, StorageHost, Timer};
 
     /// A machine of which something of every kind is known.
     fn known() -> Snapshot {
@@ -241,6 +269,8 @@ mod tests {
             vec![IoNow { name: "sda".into(), bytes_per_s: 1.5, ..IoNow::default() }];
         let adapter = StorageHost { name: "host0".into(), ..StorageHost::default() };
         snapshot.system.hosts = vec![StorageHost { can_queue: Some(32), ..adapter }];
+        let (name, kind) = ("cron.d/e2scrub_all".into(), "scrub".into());
+        snapshot.system.timers = vec![Timer { name, kind, ..Timer::default() }];
         let [array, disk] = [2, 3];
         snapshot.machine.nodes[array].md = Some(MdFacts {
             stripe_cache_stripes: Some(256),
@@ -253,6 +283,8 @@ mod tests {
         detail.queue = vec![("max_segments".into(), "168".into())];
         detail.queue_cpus = vec!["0, 1".into(), "2, 3".into()];
         detail.in_flight = Some((2, 1));
+        detail.counters =
+            Some(DiskCounters { read_bytes: 512, read_ms: 7, ..DiskCounters::default() });
         detail.health = Some(Health { celsius: Some(41), ..Health::default() });
         snapshot
     }
@@ -277,6 +309,7 @@ mod tests {
                     ("vm dirty_ratio", "20"),
                     ("stolen", "1.5 %"),
                     ("io now sda", "2 B/s"),
+                    ("timers cron.d/e2scrub_all kind", "scrub"),
                 ][..],
             ),
             ("adapter host0", &[("can queue", "32")]),
@@ -298,6 +331,8 @@ mod tests {
                     ("scheduler read_expire", "500"),
                     ("queue cpus", "0, 1; 2, 3"),
                     ("in flight", "2, 1"),
+                    ("counters read bytes", "512 B"),
+                    ("counters read ms", "7 ms"),
                     ("health celsius", "41 C"),
                 ],
             ),

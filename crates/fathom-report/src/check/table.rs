@@ -6,9 +6,9 @@ use fathom_base::units::{format_count, format_size};
 use fathom_model::snapshot::Machine;
 use fathom_model::stack::{Node, NodeKind, QueueFacts};
 
-/// The block devices with their topology and queues; what is unknown is `-`.
+/// The block devices with their topology and queues, in so many columns; what is unknown is `-`.
 #[must_use]
-pub fn table_text(machine: &Machine) -> String {
+pub fn table_text(machine: &Machine, width: usize) -> String {
     let columns = [
         ("device", Align::Left),
         ("is", Align::Left),
@@ -42,7 +42,7 @@ pub fn table_text(machine: &Machine) -> String {
             table.row(cells(node, queue, users.join(",")));
         }
     }
-    table.render(0)
+    table.render_to(0, width)
 }
 
 /// The cells of a device; a partition has the queue of its disk.
@@ -121,7 +121,7 @@ mod tests {
             md0     md    3.6 TiB  512 B/4 KiB            -    -  mq-deadline        64      -         128 KiB (256)  -      yes    xfs
             sda     disk  3.6 TiB  512 B/4 KiB            -    -  mq-deadline        64      -         128 KiB (256)  -      yes    md0
             sdb     disk  3.6 TiB  512 B/4 KiB            -    -  mq-deadline        64      -         128 KiB (256)  -      yes    md0
-        "#]].assert_eq(&table_text(&snapshot.machine));
+        "#]].assert_eq(&table_text(&snapshot.machine, usize::MAX));
     }
 
     /// As in the tree of a device that was named: its filesystem is no node of its own.
@@ -130,9 +130,9 @@ mod tests {
         let (mut snapshot, _) = sample();
         snapshot.machine.nodes.retain(|node| node.name == "sda");
         snapshot.machine.tops = vec![0];
-        assert!(table_text(&snapshot.machine).trim_end().ends_with("  -"));
+        assert!(table_text(&snapshot.machine, usize::MAX).trim_end().ends_with("  -"));
         snapshot.machine.nodes[0].mounted_at = vec!["/srv".into(), "/mnt/a".into()];
-        let table = table_text(&snapshot.machine);
+        let table = table_text(&snapshot.machine, usize::MAX);
         assert!(table.trim_end().ends_with("  /srv,/mnt/a"), "{table}");
     }
 }

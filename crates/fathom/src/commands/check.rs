@@ -12,7 +12,7 @@ use fathom_check::{Proof, Rule, Scene, alignment, glossary, rules};
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::snapshot::{SNAPSHOT_FORMAT, Snapshot};
 use fathom_report::check::{
-    facts::facts_text, findings::findings_text, metrics::metrics_text, table::table_text,
+    facts::facts_text, findings::findings_text, folded, metrics::metrics_text, table::table_text,
     tree_text, unread_text,
 };
 use fathom_sys::clock;
@@ -97,10 +97,15 @@ fn text(
     let width = output.width();
     let unread = unread_text(&snapshot, args.unread, width);
     let steps = if args.alignment { steps(&Scene::new(&snapshot)) } else { String::new() };
+    // Only on a terminal: in a file a line is a node.
+    let columns = output.columns();
     let mut out = match form {
-        CheckForm::Table => table_text(&snapshot.machine),
+        CheckForm::Table => table_text(&snapshot.machine, columns.unwrap_or(usize::MAX)),
         CheckForm::Facts => facts_text(&snapshot),
-        _ => tree_text(snapshot, defects),
+        _ => {
+            let tree = tree_text(snapshot, defects);
+            columns.map_or_else(|| tree.clone(), |columns| folded(&tree, columns))
+        }
     };
     if args.alignment {
         let _ = write!(out, "\n{steps}");

@@ -6,6 +6,7 @@ use fathom_testkit::command::tool;
 use fathom_testkit::{Trial, kernel_test};
 use serde_json::{Value, json};
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("terminal_while_stopped_and_resized", &needs, stopped_and_resized),
         kernel_test("terminal_that_takes_nothing", &needs, blocked),
         kernel_test("terminal_that_can_do_nothing", &needs, plain),
+        kernel_test("terminal_has_all_of_a_check_in_its_width", &needs, in_its_width),
     ]
 }
 
@@ -274,4 +276,26 @@ fn plain() {
     assert!(seen.shown.is_ascii(), "{:?}", seen.shown);
     assert!(!seen.shown.contains(";36m") && !seen.shown.contains(";33m"), "{:?}", seen.shown);
     assert_eq!(names(&sandbox.dir()), Vec::<String>::new());
+}
+
+/// Tree and table of a machine with long lines; only a fact that is longer than a line by itself goes beyond it.
+fn in_its_width() {
+    // As many as the terminal of these tests has.
+    const COLUMNS: usize = 100;
+    let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fathom-check/tests/machines");
+    let from = format!("--from={}", p(&machines.join("guest-failed.json.gz")));
+    let sandbox = Sandbox::new();
+    for form in ["--show=tree", "--show=table"] {
+        let args = ["check", "--all", form, &from];
+        let seen = on_terminal(&sandbox, &args, &[], &json!([]));
+        let lines = seen.shown.lines().map(str::trim_end);
+        let longer = lines.filter(|line| {
+            line.chars().count() > COLUMNS
+                && line.trim_start_matches(['!', '.', ' ']).contains("  ")
+        });
+        assert_eq!(longer.collect::<Vec<_>>(), [""; 0], "{form}");
+        let whole = sandbox.run(&args);
+        let is_long = |line: &str| line.chars().count() > COLUMNS;
+        assert!(whole.stdout.lines().any(is_long), "in a file a line is a node");
+    }
 }
