@@ -3,12 +3,12 @@
 //! Facts are read in four rounds. Attributes first, which wake nobody. Then drives are asked whether they sleep. Those that
 //! do not are asked for their health, and what lies on them is read. At last each node gets a key of its own.
 
+mod budget;
 mod held;
 mod keys;
 mod whole;
 
 use crate::InspectError;
-use crate::content::{self, Allowance};
 use crate::detail::backing;
 use crate::detail::drive::{self, Language};
 use crate::detail::free_space;
@@ -21,6 +21,7 @@ use crate::links::Links;
 use crate::parallel;
 use crate::paths;
 use crate::stack;
+use budget::Allowances;
 use fathom_model::beside::beside;
 use fathom_model::snapshot::{MOUNTS_FILE, Machine, Unread};
 use fathom_model::stack::{Detail, Node, NodeKind};
@@ -47,8 +48,9 @@ const WAITING_THREADS: usize = 16;
 
 /// Descriptors of block groups that are read of an ext filesystem.
 const EXT_DESCRIPTOR_BYTES_MAX: u64 = 64 << 10;
-/// With its superblock, and the rest of the pages that they begin and end on.
-const EXT_BYTES_MAX: u64 = EXT_DESCRIPTOR_BYTES_MAX + 2 * 4096;
+/// What of that is read from the device: the kernel holds the superblock and all descriptors of a mounted filesystem in the memory of
+/// the device's pages, but not what lies behind them on the last of these pages.
+const EXT_BYTES_MAX: u64 = 4096;
 
 /// Looks at everything under these targets, and without any at the whole machine: all block devices that have a size or
 /// a use, all filesystems that are mounted in any namespace.
@@ -101,6 +103,7 @@ pub fn scan_untouched(
     let mut allowances = look.devices(&rests);
     if root.is_live() {
         look.spaces(&spaces, &filesystems, &rests, &mut allowances);
+        look.free_pieces(&rests, &mut allowances);
     }
     keys::make_unique(&mut look.nodes);
     let tops = tops(&look.nodes);
@@ -262,7 +265,7 @@ impl Look<'_> {
     }
 
     /// The third round: health of drives, and what lies on devices.
-    fn devices(&mut self, rests: &[Option<Rest>]) -> BTreeMap<usize, Allowance> {
+    fn devices(&mut self, rests: &[Option<Rest>]) -> Allowances {
         if self.root.is_live() {
             for (index, said) in self.ask(rests, drive::ask) {
                 let detail = self.nodes[index].detail.get_or_insert_default();
@@ -274,7 +277,7 @@ impl Look<'_> {
         let mut allowances = if self.root.is_live() || self.root.exists("content") {
             self.contents(rests)
         } else {
-            BTreeMap::new()
+            Allowances::default()
         };
         if self.root.is_live() {
             self.superblocks(rests, &mut allowances);
@@ -291,7 +294,7 @@ impl Look<'_> {
         spaces: &[(usize, PathBuf)],
         filesystems: &BTreeMap<usize, Mount>,
         rests: &[Option<Rest>],
-        allowances: &mut BTreeMap<usize, Allowance>,
+        allowances: &mut Allowances,
     ) {
         let devices: BTreeMap<usize, &BlockDir> =
             self.devices.iter().map(|(index, device)| (*index, device)).collect();
@@ -301,13 +304,13 @@ impl Look<'_> {
             let (Some(mount), Some((below, device))) = (filesystems.get(index), device) else {
                 continue;
             };
-            let bytes = || space::bytes_to_read(&mount.fs_type, device);
             let why = match rests[below] {
                 Some(rest) => Some(format!("{}: not touched", rest.word)),
-                None if allowances.entry(below).or_default().take(bytes()).is_none() => {
-                    Some("its driver may have to read more than 1 MiB: not asked".to_owned())
+                None => {
+                    let bytes = space::bytes_to_read(&mount.fs_type, device);
+                    let is_allowed = allowances.of(&self.nodes, below).take(bytes).is_some();
+                    (!is_allowed).then(|| budget::too_much(bytes))
                 }
-                None => None,
             };
             match (why, &mut self.nodes[*index].fs) {
                 (Some(why), _) => {
@@ -321,11 +324,7 @@ impl Look<'_> {
     }
 
     /// Where the files behind loop devices lie, unless what they lie on is left alone.
-    fn backing_files(
-        &mut self,
-        rests: &[Option<Rest>],
-        allowances: &mut BTreeMap<usize, Allowance>,
-    ) {
+    fn backing_files(&mut self, rests: &[Option<Rest>], allowances: &mut Allowances) {
         for (index, device) in &self.devices {
             let node = &self.nodes[*index];
             let file = node.loop_device.as_ref().filter(|facts| facts.backing_size_bytes.is_some());
@@ -338,61 +337,61 @@ impl Look<'_> {
                 .and_then(|mount| mount.mount.as_ref())
                 .is_some_and(|mount| mount.option_value("rtdev").is_some());
             if fs.kind == NodeKind::FileSystem && fs.below.len() == 1 && !is_elsewhere {
-                let allowance = allowances.entry(fs.below[0]).or_default();
+                let allowance = allowances.of(&self.nodes, fs.below[0]);
                 let place = backing::place(self.root, device, path, &fs.name, allowance);
                 self.nodes[*index].detail.get_or_insert_default().backing = place;
             }
         }
     }
 
-    /// What lies on devices, and what may be read of them from then on.
-    fn contents(&mut self, rests: &[Option<Rest>]) -> BTreeMap<usize, Allowance> {
-        let mut allowances = BTreeMap::new();
-        let readable = self.devices.iter().filter(|(index, device)| {
-            rests[*index].is_none() && self.nodes[*index].devno.is_some() && !is_memory(device)
-        });
-        let readable: Vec<&(usize, BlockDir)> = readable.collect();
-        let found = parallel::map(&readable, WAITING_THREADS, |(_, device)| {
-            content::read(self.root, device)
-        });
-        for ((index, _), look) in readable.iter().zip(found) {
-            let detail = self.nodes[*index].detail.get_or_insert_default();
-            (detail.content, detail.table) = (look.content, look.table);
-            self.unread.extend(look.unread);
-            allowances.insert(*index, look.allowance);
-        }
-        allowances
-    }
-
     /// What mounted ext filesystems say only on their devices.
-    fn superblocks(&mut self, rests: &[Option<Rest>], allowances: &mut BTreeMap<usize, Allowance>) {
-        let devices: BTreeMap<usize, &BlockDir> =
-            self.devices.iter().map(|(index, device)| (*index, device)).collect();
-        for index in 0..self.nodes.len() {
-            let below = self.nodes[index].below.first().copied();
-            let Some(below) = below.filter(|&below| rests[below].is_none()) else { continue };
-            let Some(device) = devices.get(&below) else { continue };
-            if let Some(facts) = self.nodes[index].fs.as_mut()
-                && facts.fs_type.starts_with("ext")
-            {
-                let allowance = allowances.entry(below).or_default();
-                if allowance.take(EXT_BYTES_MAX).is_none() {
-                    continue;
+    fn superblocks(&mut self, rests: &[Option<Rest>], allowances: &mut Allowances) {
+        for (index, below, device) in self.mounted_ext(rests) {
+            let is_allowed = allowances.of(&self.nodes, below).take(EXT_BYTES_MAX).is_some();
+            match &mut self.nodes[index].fs {
+                Some(facts) if is_allowed => {
+                    filesystem::add_superblock(&device, EXT_DESCRIPTOR_BYTES_MAX, facts);
                 }
-                filesystem::add_superblock(device, EXT_DESCRIPTOR_BYTES_MAX, facts);
-                if let (Some(groups), Some(block)) = (facts.groups, facts.block_bytes)
-                    && facts.fs_type == "ext4"
-                {
-                    let name = device.name();
-                    let pieces = free_space::pieces(self.root, name, groups, block, allowance);
-                    let detail = self.nodes[index].detail.get_or_insert_default();
-                    if pieces.is_none() {
-                        detail.free_groups = free_space::groups(self.root, name, block);
-                    }
-                    detail.free_pieces = pieces;
-                }
+                _ => self
+                    .note_spent(format!("block groups of the filesystem on {}", device.dev_path())),
             }
         }
+    }
+
+    /// In how large pieces the free space of mounted ext4 lies. Comes last: the kernel may have to read a lot for it.
+    fn free_pieces(&mut self, rests: &[Option<Rest>], allowances: &mut Allowances) {
+        for (index, below, device) in self.mounted_ext(rests) {
+            let Some(facts) = self.nodes[index].fs.as_ref().filter(|facts| facts.fs_type == "ext4")
+            else {
+                continue;
+            };
+            let (Some(groups), Some(block)) = (facts.groups, facts.block_bytes) else { continue };
+            let known = free_space::groups(self.root, device.name(), block);
+            let bytes = free_space::bytes_to_read(groups, known, block);
+            let is_allowed =
+                bytes.map(|bytes| allowances.of(&self.nodes, below).take(bytes).is_some());
+            let asked = is_allowed.filter(|is_allowed| *is_allowed);
+            let pieces = asked.and_then(|_| free_space::pieces(self.root, device.name(), block));
+            let detail = self.nodes[index].detail.get_or_insert_default();
+            detail.free_groups = known.filter(|_| pieces.is_none());
+            detail.free_pieces = pieces;
+            if is_allowed == Some(false) && known.is_none() {
+                self.note_spent(format!("pieces of free space on {}", device.dev_path()));
+            }
+        }
+    }
+
+    /// Mounted filesystems of the ext family on devices that may be touched: their node, and the device with its own.
+    fn mounted_ext(&self, rests: &[Option<Rest>]) -> Vec<(usize, usize, BlockDir)> {
+        let devices: BTreeMap<usize, &BlockDir> =
+            self.devices.iter().map(|(index, device)| (*index, device)).collect();
+        let found = self.nodes.iter().enumerate().filter_map(|(index, node)| {
+            let below = node.below.first().copied().filter(|&below| rests[below].is_none())?;
+            let is_ext = node.fs.as_ref()?.fs_type.starts_with("ext");
+            is_ext.then_some(())?;
+            Some((index, below, (*devices.get(&below)?).clone()))
+        });
+        found.collect()
     }
 }
 

@@ -33,6 +33,7 @@ pub const RULES: &[Rule] = &[
         state::turned_read_only
     ),
     rule!("btrfs-degraded", "btrfs runs without a device", High, Host, btrfs::degraded),
+    rule!("btrfs-incomplete", "a btrfs lacks devices", High, Host, btrfs::incomplete),
     rule!("btrfs-copies-one-disk", "both copies lie on one drive", High, Host, btrfs::one_disk),
     rule!("filesystem-unclean", "a filesystem was not put away", Low, Guest, state::unclean),
     rule!(

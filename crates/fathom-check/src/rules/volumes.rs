@@ -10,6 +10,7 @@ mod snapshots;
 mod tests;
 
 pub(super) use arrays::{Parts, parts_on, save_first};
+pub(super) use physical::{is_all_read, resting};
 
 use crate::rule;
 use crate::rule::Rule;

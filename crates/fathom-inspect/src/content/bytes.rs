@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The most that a look ever reads from one device, superblocks of mounted filesystems and what their drivers read for their
-/// answers included.
+/// The most that a look ever reads from one whole device: from a disk with all its partitions, superblocks of mounted filesystems
+/// and what their drivers read for their answers included.
 pub const READ_BYTES_MAX: u64 = 1 << 20;
 
 /// What may still be read of a device.
@@ -30,11 +30,10 @@ impl Allowance {
         self.left_bytes
     }
 
-    /// What is left when all that was read is read once more; none when that is too much.
+    /// So many bytes.
     #[must_use]
-    pub fn again(self) -> Option<Self> {
-        let read_bytes = READ_BYTES_MAX - self.left_bytes;
-        Some(Self { left_bytes: self.left_bytes.checked_sub(read_bytes)? })
+    pub fn of(left_bytes: u64) -> Self {
+        Self { left_bytes }
     }
 
     /// Takes so many bytes, or none of them when fewer are left.
@@ -73,34 +72,43 @@ impl ReadAt for [u8] {
     }
 }
 
-/// A device or image behind a file. Pages are read when they are asked for, each once, and [`READ_BYTES_MAX`] in all.
+/// A device or image behind a file. Pages are read when they are asked for, each once, and in all what the allowance holds.
 pub struct Device {
     file: File,
     size_bytes: u64,
     pages: RefCell<BTreeMap<u64, Vec<u8>>>,
     allowance: Cell<Allowance>,
+    read_bytes: Cell<u64>,
+    is_short: Cell<bool>,
     failure: RefCell<Option<io::Error>>,
 }
 
 impl Device {
     /// The first `size_bytes` of what `file` is.
     #[must_use]
-    pub fn new(file: File, size_bytes: u64) -> Self {
+    pub fn new(file: File, size_bytes: u64, allowance: Allowance) -> Self {
         let (pages, failure) = (RefCell::default(), RefCell::new(None));
-        Self { file, size_bytes, pages, allowance: Cell::default(), failure }
+        let (read_bytes, is_short) = (Cell::new(0), Cell::new(false));
+        let allowance = Cell::new(allowance);
+        Self { file, size_bytes, pages, allowance, read_bytes, is_short, failure }
     }
 
     /// Bytes that were read so far.
-    #[cfg(test)]
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
-        READ_BYTES_MAX - self.allowance.get().left_bytes()
+        self.read_bytes.get()
     }
 
-    /// What may still be read.
+    /// True when something was not read because the allowance was used up.
     #[must_use]
-    pub fn allowance(&self) -> Allowance {
-        self.allowance.get()
+    pub fn is_short(&self) -> bool {
+        self.is_short.get()
+    }
+
+    /// True when all that was read may be read once more.
+    #[must_use]
+    pub fn can_read_again(&self) -> bool {
+        self.allowance.get().left_bytes() >= self.read_bytes()
     }
 
     /// Why the first read that failed did.
@@ -132,8 +140,12 @@ impl Device {
     fn load_run(&self, first: u64, count: u64) -> Option<()> {
         let bytes = count * PAGE_BYTES;
         let mut allowance = self.allowance.get();
-        allowance.take(bytes)?;
+        if allowance.take(bytes).is_none() {
+            self.is_short.set(true);
+            return None;
+        }
         self.allowance.set(allowance);
+        self.read_bytes.set(self.read_bytes() + bytes);
         match read_run(&self.file, first * PAGE_BYTES, usize::try_from(bytes).ok()?) {
             Ok(read) => {
                 let chunks = read.chunks(PAGE_BYTES as usize).map(<[u8]>::to_vec);
@@ -275,7 +287,7 @@ mod tests {
         let path = dir.path().join("image");
         let bytes: Vec<u8> = (0..len).map(|i| (i / 512 + i % 251) as u8).collect();
         std::fs::write(&path, bytes).unwrap();
-        Device::new(File::open(path).unwrap(), len as u64)
+        Device::new(File::open(path).unwrap(), len as u64, Allowance::default())
     }
 
     #[test]
@@ -287,9 +299,12 @@ mod tests {
         assert!(device.read_at(1 << 20, 512).is_some());
         assert_eq!(device.read_bytes(), 12288);
         assert_eq!(device.read_at(0, READ_BYTES_MAX + 1), None);
+        assert!(!device.is_short() && device.can_read_again());
         assert_eq!(device.read_at(8192, READ_BYTES_MAX - 8192), None, "12 KiB are used up already");
+        assert!(device.is_short());
         assert!(device.read_at(8192, READ_BYTES_MAX - 12288).is_some());
         assert_eq!(device.read_bytes(), READ_BYTES_MAX);
+        assert!(!device.can_read_again());
         device.forget();
         assert_eq!(device.read_at(0, 1), None, "forgotten pages still count");
     }

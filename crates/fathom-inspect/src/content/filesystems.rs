@@ -130,6 +130,8 @@ pub fn xfs(source: &(impl ReadAt + ?Sized)) -> Found<FsSuperblock> {
 /// Where btrfs keeps its first superblock, and its size.
 const BTRFS_AT: u64 = 64 << 10;
 const BTRFS_BYTES: u64 = 4096;
+/// `BTRFS_SUPER_FLAG_SEEDING`.
+const SEEDING: u64 = 1 << 32;
 
 /// btrfs; the size is that of this device's share.
 pub fn btrfs(source: &(impl ReadAt + ?Sized)) -> Found<FsSuperblock> {
@@ -156,6 +158,10 @@ pub fn btrfs(source: &(impl ReadAt + ?Sized)) -> Found<FsSuperblock> {
         fs_type: "btrfs".to_owned(),
         uuid: sb.uuid(0x20),
         device_uuid: sb.uuid(0x10b),
+        device_number: Some(sb.le64(0xc9)),
+        devices: Some(sb.le64(0x88)),
+        generation: Some(sb.le64(0x48)),
+        is_seed: sb.le64(0x38) & SEEDING != 0,
         block_bytes: Some(sector),
         sector_bytes: Some(sector),
         size_bytes: Some(here),

@@ -9,7 +9,7 @@ const MAGIC: u32 = 0xa92b_4efc;
 const SECTOR_BYTES: u64 = 512;
 const BLOCK_BYTES: u64 = 4096;
 /// 0.90 lies in the last whole block of this size but one.
-const OLD_UNIT_BYTES: u64 = 64 << 10;
+pub(super) const OLD_UNIT_BYTES: u64 = 64 << 10;
 
 /// The superblock of an md member: 1.2 at 4 KiB, 1.1 at the start, 1.0 and 0.90 near the end, in this order.
 pub fn md(source: &(impl ReadAt + ?Sized)) -> Found<MdSuperblock> {

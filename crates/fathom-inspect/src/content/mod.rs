@@ -2,7 +2,8 @@
 //! caches, partition table.
 //!
 //! Nothing is believed that contradicts itself: a superblock with the right magic number and a wrong checksum or
-//! impossible sizes is listed as damaged. Parsers are pure functions over bytes; at most 1 MiB is read of a device, see [`Allowance`].
+//! impossible sizes is listed as damaged. Parsers are pure functions over bytes; at most 1 MiB is read of a whole device, which
+//! its partitions share, see [`Allowance`].
 
 mod bcache;
 mod bytes;
@@ -19,11 +20,12 @@ mod tests;
 
 use crate::layers;
 pub use bytes::Allowance;
+pub(crate) use bytes::READ_BYTES_MAX;
 use bytes::{Device, ReadAt};
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::detail::{Content, MdSuperblock, PartitionTable};
 use fathom_sys::blkdev;
-use fathom_sys::probe::{self, Signature};
+use fathom_sys::probe::{self, Signature, SignatureKind};
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::fs::File;
@@ -42,17 +44,20 @@ pub struct Look {
     pub table: Option<PartitionTable>,
     /// What could not be read.
     pub unread: Vec<Unread>,
-    /// What may still be read of it.
-    pub allowance: Allowance,
+    /// Bytes that were read of it.
+    pub read_bytes: u64,
 }
 
-/// What superblocks and the partition table of a device say, and what could not be read. Opens the device read-only,
+/// Why something of a device was not read that could have been: see [`Allowance`].
+pub(crate) const SPENT: &str = "1 MiB was read of the whole device: no more";
+
+/// What superblocks and the partition table of a device say, and what could not be read or lay beyond the allowance. Opens the device read-only,
 /// waits for nothing, and never touches one that is suspended or stands on one that is; whether a drive sleeps is the
 /// caller's to ask first.
 ///
 /// In a recorded tree an image of the device may lie at `content/NAME.img`; without it nothing is known.
 #[must_use]
-pub fn read(root: &SysRoot, device: &BlockDir) -> Look {
+pub fn read(root: &SysRoot, device: &BlockDir, allowance: Allowance) -> Look {
     let unread = |why: String| {
         let what = format!("superblocks of {}", device.dev_path());
         Look { unread: vec![Unread { what, why }], ..Look::default() }
@@ -69,23 +74,27 @@ pub fn read(root: &SysRoot, device: &BlockDir) -> Look {
         Ok(None) => return Look::default(),
         Err(error) => return unread(why(&error)),
     };
-    let source = Device::new(file, size_bytes);
+    let source = Device::new(file, size_bytes, allowance);
     let sector_bytes = device.disk().and_then(|disk| disk.value("queue/logical_block_size"));
     let sector_bytes = sector_bytes.filter(|bytes| [512, 1024, 2048, 4096].contains(bytes));
     let parse = || parse(&source, sector_bytes.unwrap_or(512), device.is_partition());
     let (mut content, mut table) = parse();
-    if !content.damaged.is_empty() {
+    if !content.damaged.is_empty() && source.can_read_again() {
         // Somebody may have been writing just then.
         source.forget();
         (content, table) = parse();
     }
-    let allowance = source.allowance();
+    let read_bytes = source.read_bytes();
     match source.failure() {
         Some(error) => {
             let content = Some(content).filter(|c| *c != Content::default());
-            Look { content, table, allowance, ..unread(why(&error)) }
+            Look { content, table, read_bytes, ..unread(why(&error)) }
         }
-        None => Look { content: Some(content), table, allowance, ..Look::default() },
+        None => {
+            let what = format!("part of the superblocks of {}", device.dev_path());
+            let short = source.is_short().then(|| Unread { what, why: SPENT.to_owned() });
+            Look { content: Some(content), table, read_bytes, unread: short.into_iter().collect() }
+        }
     }
 }
 
@@ -108,24 +117,68 @@ fn why(error: &io::Error) -> String {
     }
 }
 
-/// Parts of a device that recognisers look at: the front with almost all formats, single blocks with second copies,
-/// and the end.
+/// Pieces of a device that recognisers look at: where it begins and how long it is.
+type Place = (u64, u64);
+const PAGE_BYTES: u64 = 4096;
+/// Where almost all formats in use are: at the front, btrfs at 64 KiB, md and the copy of a GPT at the end.
+const COMMON_AT: [u64; 3] = [0, PAGE_BYTES, 64 << 10];
+const COMMON_TAIL_BYTES: u64 = 3 * PAGE_BYTES;
+/// Where rare and old formats are, and second copies.
+const RARE_AT: [u64; 12] = [
+    8 << 10,
+    12 << 10,
+    16 << 10,
+    28 << 10,
+    32 << 10,
+    36 << 10,
+    60 << 10,
+    128 << 10,
+    256 << 10,
+    512 << 10,
+    1 << 20,
+    2 << 20,
+];
+/// Where controllers that make arrays of whole disks write, counted from the end: Promise, DDF.
+const FIRMWARE_FROM_END: [u64; 4] = [63 * 512, 255 * 512, 256 * 512, 257 * 512];
+/// An external log of XFS without a filesystem around it shows by its records only, anywhere in here.
 const FRONT_BYTES: u64 = 132 << 10;
-const ISLANDS_AT: [u64; 4] = [256 << 10, 512 << 10, 1 << 20, 2 << 20];
-const ISLAND_BYTES: u64 = 4096;
-const TAIL_BYTES: u64 = 132 << 10;
 
-fn signatures(source: &(impl ReadAt + ?Sized)) -> Vec<Signature> {
+/// What lies on it by fixed marks. Of a partition that has something common nothing else is looked for.
+fn signatures(source: &(impl ReadAt + ?Sized), is_partition: bool) -> Vec<Signature> {
     let size = source.size_bytes();
-    let front = FRONT_BYTES.min(size);
-    let tail = size.saturating_sub(TAIL_BYTES).max(front);
-    let mut places = vec![(0, front), (tail, size - tail)];
-    places.extend(ISLANDS_AT.map(|at| (at, ISLAND_BYTES)));
-    let mut regions = Vec::new();
-    for (at, len) in places.into_iter().filter(|(_, len)| *len > 0) {
-        regions.extend(source.read_at(at, len).map(|bytes| (at, bytes)));
+    let page = |at: u64| (at / PAGE_BYTES * PAGE_BYTES, PAGE_BYTES);
+    let tail = page(size.saturating_sub(COMMON_TAIL_BYTES)).0;
+    let old_md = (size / md::OLD_UNIT_BYTES * md::OLD_UNIT_BYTES).checked_sub(md::OLD_UNIT_BYTES);
+    let mut common: Vec<Place> = COMMON_AT.map(page).to_vec();
+    common.push((tail, size - tail));
+    common.extend(old_md.map(page));
+    let mut rare: Vec<Place> = RARE_AT.map(page).to_vec();
+    if !is_partition {
+        let from_end = FIRMWARE_FROM_END.into_iter().filter_map(|from| size.checked_sub(from));
+        rare.extend(from_end.map(page));
     }
-    probe::signatures_among(size, regions)
+    let mut regions = Vec::new();
+    let mut found = Vec::new();
+    for (round, places) in [common, rare, vec![(0, FRONT_BYTES)]].into_iter().enumerate() {
+        let places = places.into_iter().filter(|(at, _)| *at < size);
+        regions.extend(places.filter_map(|(at, len)| {
+            source.read_at(at, len.min(size - at)).map(|bytes| (at, bytes))
+        }));
+        found = probe::signatures_among(size, regions.clone());
+        let is_enough = match round {
+            0 => is_partition && found.iter().any(is_conclusive),
+            _ => !found.is_empty(),
+        };
+        if is_enough {
+            break;
+        }
+    }
+    found
+}
+
+/// False for boot sectors, which many formats have beside their own marks.
+fn is_conclusive(signature: &Signature) -> bool {
+    !matches!(signature.kind, SignatureKind::BootSector | SignatureKind::PartitionTable)
 }
 
 /// Everything that can be said of the bytes.
@@ -134,7 +187,7 @@ fn parse(
     sector_bytes: u64,
     is_partition: bool,
 ) -> (Content, Option<PartitionTable>) {
-    let found = signatures(source);
+    let found = signatures(source, is_partition);
     let mut content = Content::default();
     let damaged = &mut content.damaged;
     let filesystems = [

@@ -112,7 +112,11 @@ fn btrfs() -> Vec<u8> {
     put(&mut sb, 0x20, &[5; 16]);
     put(&mut sb, 0x30, &0x10000u64.to_le_bytes());
     put(&mut sb, 0x40, b"_BHRfS_M");
+    put(&mut sb, 0x38, &(1u64 << 32).to_le_bytes());
+    put(&mut sb, 0x48, &7u64.to_le_bytes());
     put(&mut sb, 0x70, &(2u64 << 30).to_le_bytes());
+    put(&mut sb, 0x88, &3u64.to_le_bytes());
+    put(&mut sb, 0xc9, &2u64.to_le_bytes());
     put(&mut sb, 0x90, &4096u32.to_le_bytes());
     put(&mut sb, 0x94, &16384u32.to_le_bytes());
     put(&mut sb, 0xd1, &(1u64 << 30).to_le_bytes());
@@ -126,6 +130,8 @@ fn btrfs_says_what_this_device_has() {
     let good = btrfs();
     let found = content(&good).filesystem.expect("btrfs");
     assert_eq!((found.fs_type.as_str(), found.size_bytes), ("btrfs", Some(1 << 30)));
+    let numbers = (found.device_number, found.devices, found.generation, found.is_seed);
+    assert_eq!(numbers, (Some(2), Some(3), Some(7), true));
     let mut bad = good;
     bad[0x10000 + 0x30] = 1;
     assert_eq!(content(&bad).damaged, ["btrfs superblock: says that it lies at byte 65537"]);
@@ -553,9 +559,10 @@ fn a_device_of_a_recorded_tree() {
     tree.device("virtual/block/dm-0", "253:0", &[("size", "8192"), ("dm/suspended", "1")]);
     tree.put("content/vda.img", ext4());
     let root = tree.root();
-    let read = |name| read(&root, &BlockDir::by_name(&root, name).expect("a device"));
-    let Look { content, table, unread, allowance } = read("vda");
-    assert!((1..READ_BYTES_MAX).contains(&allowance.left_bytes()), "{allowance:?}");
+    let device = |name| BlockDir::by_name(&root, name).expect("a device");
+    let read = |name| read(&root, &device(name), Allowance::default());
+    let Look { content, table, unread, read_bytes } = read("vda");
+    assert!((1..READ_BYTES_MAX).contains(&read_bytes), "{read_bytes}");
     assert_eq!(content.and_then(|c| c.filesystem).map(|fs| fs.fs_type).as_deref(), Some("ext4"));
     assert_eq!((table, unread), (None, Vec::new()));
     assert_eq!(read("vdb"), Look::default());
@@ -563,6 +570,74 @@ fn a_device_of_a_recorded_tree() {
     let Look { content, unread, .. } = read("dm-0");
     assert_eq!((content, unread[0].why.as_str()), (None, "suspended: not touched"));
     assert_eq!(unread[0].what, "superblocks of /dev/dm-0");
+}
+
+/// What is read in single pages is found wherever it may be, on partitions, too, and behind a boot sector of something older.
+#[test]
+fn rare_formats_are_found_in_single_pages() {
+    let front: [(&str, usize, &[u8]); 17] = [
+        ("reiserfs", 8192 + 52, b"ReIsErFs"),
+        ("ocfs2", 8192, b"OCFSV2"),
+        ("hpfs", 8192, b"\x49\xe8\x95\xf9"),
+        ("ufs", 8192 + 1372, b"\x54\x19\x01\x00"),
+        ("sysv", 15 * 1024 + 1016, b"\x20\x7e\x18\xfd"),
+        ("sysv", 18 * 1024 + 1016, b"\x20\x7e\x18\xfd"),
+        ("swap", 16384 - 10, b"SWAPSPACE2"),
+        ("swap", 32768 - 10, b"SWAPSPACE2"),
+        ("swap", 65536 - 10, b"SWAPSPACE2"),
+        ("jfs", 32768, b"JFS1"),
+        ("iso9660", 32769, b"CD001"),
+        ("udf", 32769 + 4096, b"NSR03"),
+        ("gfs2", 65536, b"\x01\x16\x19\x70"),
+        ("ufs", 262_144 + 1372, b"\x54\x19\x01\x00"),
+        ("VMFS member", 1 << 20, b"\x0d\xd0\x01\xc0"),
+        ("VMFS", 2 << 20, b"\x5e\xf1\xab\x2f"),
+        ("zfs_member", 16384, b"\x01\x01\0\0\0\0\0\0\0\0\0\x01"),
+    ];
+    for (name, at, mark) in front {
+        let bytes = image(4 * MIB, &[(at, mark), (510, b"\x55\xaa")]);
+        for is_partition in [true, false] {
+            let (found, _) = parse(bytes.as_slice(), 512, is_partition);
+            assert_eq!(found.other, [name], "{at} {is_partition}");
+        }
+    }
+    // Controllers make arrays of whole disks.
+    let size = 4 * MIB + 512;
+    for (name, from_end, mark) in [
+        ("Promise RAID", 63 * 512, &b"Promise Technology, Inc."[..]),
+        ("Promise RAID", 256 * 512, b"Promise Technology, Inc."),
+        ("ddf_raid_member", 257 * 512, b"\xde\x11\xde\x11"),
+        ("isw_raid_member", 1024, b"Intel Raid ISM Cfg Sig. "),
+    ] {
+        let bytes = image(size, &[(size - from_end, mark)]);
+        let (found, _) = parse(bytes.as_slice(), 512, false);
+        assert!(found.other.contains(&name.to_owned()), "{name}: {found:?}");
+    }
+    // An external log of XFS shows by its records only, where nothing else is.
+    let mut record = [0; 320];
+    put(&mut record, 0, b"\xfe\xed\xba\xbe\0\0\0\x01\0\0\0\x02\0\0\x02\0");
+    let bytes = image(4 * MIB, &[(45 * 512, &record)]);
+    let (found, _) = parse(bytes.as_slice(), 512, true);
+    assert_eq!(found.other, ["xfs external log"]);
+}
+
+/// Where something usual is, a partition costs few pages; one of which not all may be read says so.
+#[test]
+fn a_partition_costs_few_pages() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("image");
+    let mut bytes = vec![0; 64 * MIB];
+    put(&mut bytes, 0, &ext4()[..4096]);
+    std::fs::write(&path, &bytes).expect("written");
+    let look = |allowance| {
+        let file = File::open(&path).expect("there");
+        let device = Device::new(file, bytes.len() as u64, allowance);
+        let name = parse(&device, 512, true).0.filesystem.map(|fs| fs.fs_type);
+        (name.as_deref() == Some("ext4"), device.read_bytes(), device.is_short())
+    };
+    assert_eq!(look(Allowance::default()), (true, 7 * 4096, false));
+    assert_eq!(look(Allowance::of(9 << 10)), (true, 2 * 4096, true));
+    assert_eq!(look(Allowance::of(100)), (false, 0, true));
 }
 
 /// Everything at once on a disk of 8 MiB: what is read stays far below the limit.
@@ -575,7 +650,8 @@ fn little_is_read() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("image");
     std::fs::write(&path, &bytes).expect("written");
-    let device = Device::new(File::open(path).expect("there"), bytes.len() as u64);
+    let file = File::open(path).expect("there");
+    let device = Device::new(file, bytes.len() as u64, Allowance::default());
     let found = parse(&device, 512, false);
     assert_eq!(found, parse(bytes.as_slice(), 512, false), "by pages as from memory");
     assert!(found.0.md.is_some() && found.0.filesystem.is_some());

@@ -1,6 +1,5 @@
 //! In how large pieces the free space of an ext4 lies.
 
-use crate::content::Allowance;
 use fathom_sys::sysroot::SysRoot;
 
 /// Block bitmaps that the kernel may read from the device for its answer.
@@ -8,19 +7,20 @@ const BITMAP_BYTES_MAX: u64 = 512 << 10;
 /// Pieces from this on count as large.
 const LARGE_BYTES: u64 = 1 << 20;
 
-/// The largest free piece and the share of the free space that is in pieces of 1 MiB and more; pieces as the allocator
-/// keeps them, of a power of two of blocks, so that a longer stretch is several. None for filesystems of so many groups
-/// that the kernel would have to read much: more than 16 GiB with blocks of 4 KiB, or more than may still be read.
-pub(crate) fn pieces(
-    root: &SysRoot,
-    device: &str,
+/// What the kernel may have to read of the device for [`pieces`]: the bitmaps of all groups but those that its allocator knows
+/// already, see [`groups`]. None for filesystems of so many groups that it would be much, more than 16 GiB with blocks of 4 KiB.
+pub(crate) fn bytes_to_read(
     groups: u64,
+    known: Option<(u64, u64)>,
     block_bytes: u64,
-    allowance: &mut Allowance,
-) -> Option<(u64, f64)> {
-    let bitmap_bytes =
-        groups.checked_mul(block_bytes).filter(|&bytes| bytes <= BITMAP_BYTES_MAX)?;
-    allowance.take(bitmap_bytes)?;
+) -> Option<u64> {
+    groups.checked_mul(block_bytes).filter(|&bytes| bytes <= BITMAP_BYTES_MAX)?;
+    Some(groups.saturating_sub(known.map_or(0, |(_, all)| all)) * block_bytes)
+}
+
+/// The largest free piece and the share of the free space that is in pieces of 1 MiB and more; pieces as the allocator
+/// keeps them, of a power of two of blocks, so that a longer stretch is several.
+pub(crate) fn pieces(root: &SysRoot, device: &str, block_bytes: u64) -> Option<(u64, f64)> {
     parse(&root.read(format!("proc/fs/ext4/{device}/mb_groups")).ok()?, block_bytes)
 }
 
@@ -72,23 +72,14 @@ fn parse(text: &str, block_bytes: u64) -> Option<(u64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_testkit::Tree;
 
     #[test]
-    fn bitmaps_count_as_read() {
-        let tree = Tree::new();
-        tree.put("proc/fs/ext4/sda/mb_groups", "#0    : 4 1 1 [ 0 0 1 ]\n");
-        let (root, mut allowance) = (tree.root(), Allowance::default());
-        let left_before = allowance.left_bytes();
-        let mut ask = |groups| {
-            let found = pieces(&root, "sda", groups, 4096, &mut allowance);
-            (found.is_some(), left_before - allowance.left_bytes())
-        };
-        assert_eq!(ask(129), (false, 0), "too many");
-        assert_eq!(ask(128), (true, 512 << 10));
-        assert_eq!(ask(100), (true, 912 << 10));
-        assert_eq!(ask(29), (false, 912 << 10), "more than is left");
-        assert_eq!(ask(28), (true, 1 << 20));
+    fn bitmaps_count_as_read_that_the_allocator_does_not_know() {
+        assert_eq!(bytes_to_read(129, None, 4096), None, "too many");
+        assert_eq!(bytes_to_read(128, None, 4096), Some(512 << 10));
+        assert_eq!(bytes_to_read(128, Some((1, 120)), 4096), Some(32 << 10));
+        assert_eq!(bytes_to_read(28, Some((0, 99)), 1024), Some(0));
+        assert_eq!(bytes_to_read(u64::MAX, None, 4096), None);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! looks as after a crash until the kernel is done. So does one that is mounted between the look at mounts and that at superblocks.
 
 use super::Look;
-use crate::content::{self, Allowance};
+use super::budget::Allowances;
+use crate::content;
 use fathom_model::stack::{Node, NodeKind};
 use fathom_sys::devno::DevNo;
 use fathom_sys::mounts;
@@ -55,10 +56,7 @@ impl Look<'_> {
     }
 
     /// Looks again at filesystems that are not mounted and were not put away, as far as that may be read.
-    pub(super) fn unsettled(
-        &mut self,
-        allowances: &mut std::collections::BTreeMap<usize, Allowance>,
-    ) {
+    pub(super) fn unsettled(&mut self, allowances: &mut Allowances) {
         let below = self.below();
         let looks_left = |&&(index, _): &&(usize, BlockDir)| {
             let node = &self.nodes[index];
@@ -80,9 +78,8 @@ impl Look<'_> {
                 self.nodes[index].detail.get_or_insert_default().opened = Some(true);
                 continue;
             }
-            let Some(left) = allowances.entry(index).or_default().again() else { continue };
-            let look = content::read(self.root, &device);
-            allowances.insert(index, left);
+            let Some(allowance) = allowances.again(&self.nodes, index) else { continue };
+            let look = content::read(self.root, &device, allowance);
             self.nodes[index].detail.get_or_insert_default().content = look.content;
         }
     }

@@ -1,7 +1,7 @@
 //! Superblocks that the real tools make on loop devices, against what the tools themselves say of them.
 
 use fathom_base::units::format_size;
-use fathom_inspect::content;
+use fathom_inspect::content::{self, Allowance};
 use fathom_model::stack::detail::{Content, FsSuperblock, PartitionTable};
 use fathom_sys::fsinfo;
 use fathom_sys::sysfs_block::BlockDir;
@@ -46,7 +46,7 @@ fn read(device: &LoopDevice) -> (Content, Option<PartitionTable>) {
 fn read_damaged(device: &LoopDevice) -> (Content, Option<PartitionTable>) {
     let root = SysRoot::live();
     let dir = BlockDir::by_name(&root, &device.name()).unwrap();
-    let look = content::read(&root, &dir);
+    let look = content::read(&root, &dir, Allowance::default());
     assert_eq!(look.unread, []);
     (look.content.unwrap(), look.table)
 }

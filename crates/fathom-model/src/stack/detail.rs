@@ -171,6 +171,14 @@ pub struct FsSuperblock {
     pub uuid: Option<String>,
     /// btrfs: UUID of this device among those of the filesystem.
     pub device_uuid: Option<String>,
+    /// btrfs: number of this device among those of the filesystem, from 1; 0 while it takes the place of another.
+    pub device_number: Option<u64>,
+    /// btrfs: how many devices the filesystem has, those included that it only reads (seeds).
+    pub devices: Option<u64>,
+    /// btrfs: how often its state was written; the highest is the newest.
+    pub generation: Option<u64>,
+    /// btrfs: only read, and a part of filesystems with other UUIDs.
+    pub is_seed: bool,
     /// Block size.
     pub block_bytes: Option<u64>,
     /// Sector size (XFS, btrfs).

@@ -3,10 +3,10 @@
 use crate::check::{defect, rules};
 use crate::cli::{self, Done, GIB, MIB, Sandbox, p};
 use crate::filesystems::mounted;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Zram};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountNamespaces, Zram};
 use fathom_testkit::{
-    Content, FsKind, Judged, LoopDevice, LoopOptions, Mount, MountedFs, Scratch, Trial,
-    Zram as Memory, command, kernel_test,
+    Content, FsKind, Judged, LoopDevice, LoopOptions, Mount, MountedElsewhere, MountedFs, Scratch,
+    Trial, Zram as Memory, command, kernel_test,
 };
 use serde_json::Value;
 use std::fs;
@@ -18,6 +18,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("check_tells_a_btrfs_with_all_copies_on_one_drive", &btrfs, one_drive),
         kernel_test("check_mends_a_btrfs_without_a_device", &btrfs[..3], without_a_device),
+        kernel_test("check_tells_a_btrfs_that_cannot_be_mounted", &btrfs[..3], not_mounted),
         kernel_test("check_of_an_image_over_its_own_directory_ends", &ext4, over_itself),
         kernel_test("check_judges_by_what_quick_measured", &ext4, after_quick),
         kernel_test(
@@ -26,6 +27,14 @@ pub fn trials() -> Vec<Trial> {
             journals,
         ),
         kernel_test("check_tells_a_loop_whose_file_keeps_its_space", &ext4, keeps_space),
+        kernel_test("check_tells_a_loop_that_takes_no_flushes", &ext4, no_flushes),
+        kernel_test("check_of_a_loop_in_memory_speaks_of_no_disk", &ext4[..1], in_memory),
+        kernel_test(
+            "check_names_who_sees_the_mount_of_a_device",
+            &[FathomBinary, FsOnLoop(FsKind::Ext4), MountNamespaces],
+            seen_by_another,
+        ),
+        kernel_test("check_of_what_takes_no_writes_waits_for_no_preparation", &ext4, not_prepared),
         kernel_test("check_waits_for_a_filesystem_that_is_let_go", &ext4, let_go),
     ]
 }
@@ -75,6 +84,48 @@ fn one_drive() -> Judged {
         }
     }
     Judged::Passed
+}
+
+/// A device is detached while the filesystem is not mounted: told of the whole machine, until it is back.
+fn not_mounted() {
+    const RULE: &str = "btrfs-incomplete";
+    let sandbox = Sandbox::new();
+    let [first, second] = [(); 2].map(|()| LoopDevice::new(256 * MIB).unwrap());
+    let name = first.name();
+    let mount = btrfs("raid1", &[first.path(), second.path()]);
+    fs::write(mount.dir().join("kept"), vec![7; 8 << 20]).unwrap();
+    let told = || {
+        let done = sandbox.json(&["check"], &[0]);
+        let defects = done.result()["defects"].as_array().unwrap().clone();
+        let of_first = |d: &Value| d["rule"] == RULE && d["summary"].to_string().contains(&name);
+        defects.into_iter().filter(of_first).collect::<Vec<_>>()
+    };
+    assert_eq!(told(), Vec::<Value>::new(), "mounted");
+    drop(mount);
+    assert_eq!(told(), Vec::<Value>::new(), "both are there");
+    drop(second);
+    // Whoever looks at all devices has the other one open for a moment.
+    let mut found = Vec::new();
+    cli::wait_until("it is told", || {
+        found = told();
+        !found.is_empty()
+    });
+    assert_eq!(found.len(), 1, "{found:#?}");
+    let summary = format!("1 of the 2 devices of the btrfs on {} are not there", p(first.path()));
+    assert_eq!((&found[0]["gravity"], &found[0]["summary"]), (&"high".into(), &summary.into()));
+    let steps = found[0]["fix"].as_array().unwrap().clone();
+    let command = |words: &str| {
+        let mut all = steps.iter().filter_map(|step| step["command"].as_str());
+        all.find(|command| command.contains(words)).unwrap().to_owned()
+    };
+    // What is advised for a device that is gone mounts what is left.
+    let dir = Scratch::new().unwrap();
+    let degraded = command("degraded").replace("/run/mnt", p(dir.path()));
+    command::run_tool("sh", ["-c", &degraded]).unwrap();
+    assert_eq!(fs::read(dir.path().join("kept")).unwrap(), vec![7; 8 << 20]);
+    let done = sandbox.json(&["check", p(dir.path())], &[0]);
+    command::run_tool("umount", [dir.path()]).unwrap();
+    assert!(rules(&done).contains(&"btrfs-degraded".to_owned()), "{:?}", rules(&done));
 }
 
 /// What is advised gives back what was lost.
@@ -283,4 +334,74 @@ fn let_go() {
     assert_eq!(of_held, (false, Value::Bool(true)), "the kernel has it");
     assert!(!unclean(&device).0, "it was put away");
     assert!(unclean(&copy).0, "nobody has it");
+}
+
+/// A loop device that somebody told that nothing below keeps data back, while its file is in memory first.
+fn no_flushes() -> Judged {
+    const RULE: &str = "flushes-dropped";
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    let target = p(device.path());
+    let before = sandbox.json(&["check", target], &[0]);
+    if !nodes(&before).iter().any(|node| node["kind"] == "disk") {
+        return Judged::Skipped("the file of a loop device lies on no drive".into());
+    }
+    assert!(!rules(&before).contains(&RULE.to_owned()), "{:?}", rules(&before));
+    command::run_tool("losetup", ["--direct-io=off", target]).unwrap();
+    let file = format!("/sys/block/{}/queue/write_cache", device.name());
+    fs::write(file, "write through").unwrap();
+    let found = defect(&sandbox.json(&["check", target], &[0]), RULE);
+    assert_eq!((&found["gravity"], &found["node"]), (&"high".into(), &target.into()));
+    let fix = found["fix"][0]["command"].as_str().unwrap();
+    command::run_tool("sh", ["-c", fix]).unwrap();
+    let after = sandbox.json(&["check", target], &[0]);
+    assert!(!rules(&after).contains(&RULE.to_owned()), "{:?}", rules(&after));
+    Judged::Passed
+}
+
+/// A file with holes in memory, used through the page cache: nothing of that matters to a disk.
+fn in_memory() {
+    let memory = Mount::new("tmpfs", Path::new("none"), "size=64M").unwrap();
+    let image = memory.dir().join("image");
+    fs::File::create(&image).unwrap().set_len(32 * MIB).unwrap();
+    let device = LoopDevice::over(&image, &LoopOptions::default()).unwrap();
+    let done = Sandbox::new().json(&["check", p(device.path())], &[0]);
+    let of_loops = rules(&done).into_iter().filter(|rule| rule.starts_with("loop-"));
+    assert_eq!(of_loops.collect::<Vec<_>>(), [""; 0]);
+}
+
+/// A device that only another namespace has mounted, named as a target.
+fn seen_by_another() {
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    FsKind::Ext4.make(device.path(), &[]).unwrap();
+    let mount = MountedElsewhere::new(device.path()).unwrap();
+    let shown = Sandbox::new().run(&["check", p(device.path())]);
+    let (pid, text) = (mount.pid(), &shown.stdout);
+    let line = text.lines().find(|line| line.contains("mounted at")).unwrap_or_default();
+    assert!(line.contains(&format!("(as {pid} sh sees it)")), "{text}");
+    // What has the device mounted here too is no other place.
+    let own = Mount::new("ext4", device.path(), "").unwrap();
+    let shown = Sandbox::new().run(&["check", p(device.path())]);
+    let line = shown.stdout.lines().find(|line| line.contains("mounted at")).unwrap_or_default();
+    assert!(line.contains(&format!("mounted at {}, ", p(own.dir()))), "{}", shown.stdout);
+}
+
+/// After an error nothing is zeroed any more, whoever else the kernel's thread works for.
+fn not_prepared() -> Judged {
+    const RULE: &str = "ext4-lazy-init";
+    let sandbox = Sandbox::new();
+    let devices = [(); 2].map(|()| LoopDevice::new(2 * GIB).unwrap());
+    for device in &devices {
+        FsKind::Ext4.make(device.path(), &["-E", "lazy_itable_init=1"]).unwrap();
+    }
+    let [first, _second] =
+        [0, 1].map(|n| Mount::new("ext4", devices[n].path(), "errors=remount-ro").unwrap());
+    let told = || rules(&sandbox.json(&["check", p(first.dir())], &[0])).contains(&RULE.to_owned());
+    if !told() {
+        return Judged::Skipped("this kernel prepares a filesystem at once".into());
+    }
+    let trigger = format!("/sys/fs/ext4/{}/trigger_fs_error", devices[0].name());
+    fs::write(trigger, "test").unwrap();
+    assert!(!told());
+    Judged::Passed
 }

@@ -13,6 +13,7 @@ mod check;
 mod check_fixes;
 mod check_geometry;
 mod check_machines;
+mod check_reads;
 mod check_stacks;
 mod check_tools;
 mod classics;
@@ -161,6 +162,7 @@ fn others() -> Vec<Trial> {
     trials.extend(check::trials());
     trials.extend(check_geometry::trials());
     trials.extend(check_machines::trials());
+    trials.extend(check_reads::trials());
     trials.extend(check_stacks::trials());
     trials.extend(check_fixes::trials());
     trials.extend(check_tools::trials());

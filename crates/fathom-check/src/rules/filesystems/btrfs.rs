@@ -2,13 +2,14 @@
 
 use super::{Mounted, mounted};
 use crate::rules::disks::is_failing;
-use crate::rules::shared::{list, on_one_drive};
-use crate::rules::volumes::save_first;
+use crate::rules::shared::{list, on_one_drive, shows_all};
+use crate::rules::volumes::{is_all_read, resting, save_first};
 use crate::scene::Scene;
 use fathom_base::shell::word;
-use fathom_model::defect::{Defect, Gravity};
+use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::detail::FsSuperblock;
 use fathom_model::stack::{FsFacts, Node};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lost devices that every place with this profile survives.
 fn forgiven(profile: &str) -> u64 {
@@ -87,6 +88,79 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
         Some(mend(defect, m, &missing))
     })
     .collect()
+}
+
+/// Devices of one btrfs by their superblocks, none of which the kernel uses.
+fn apart<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, Vec<(&'a Node, &'a FsSuperblock)>> {
+    let superblock = |node: &'a Node| {
+        let content = node.details().content.as_ref().filter(|content| content.md.is_none())?;
+        let filesystem = content.filesystem.as_ref().filter(|fs| fs.fs_type == "btrfs")?;
+        Some((filesystem.uuid.as_deref()?, filesystem))
+    };
+    let mut all: BTreeMap<&str, Vec<(&Node, &FsSuperblock)>> = BTreeMap::new();
+    let mut used = BTreeSet::new();
+    for (index, node) in scene.nodes(&[]) {
+        let Some((uuid, filesystem)) = superblock(node) else { continue };
+        // A path shows what the drive shows that it leads to.
+        if scene.above(index).any(|(_, above)| superblock(above) == Some((uuid, filesystem))) {
+            continue;
+        }
+        all.entry(uuid).or_default().push((node, filesystem));
+        if !scene.is_free(index) || node.details().opened == Some(true) {
+            used.insert(uuid);
+        }
+    }
+    all.retain(|uuid, _| !used.contains(uuid));
+    all
+}
+
+/// A filesystem that is not mounted, and cannot be, since not all its devices are there.
+pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
+    if !shows_all(scene) {
+        return Vec::new();
+    }
+    let all = apart(scene);
+    // What a filesystem reads of a seed has the UUID of the seed.
+    let seeds = all.values().flatten().filter(|(_, fs)| fs.is_seed).count() as u64;
+    let maybe = resting(scene) as u64 + seeds;
+    let told = all.into_iter().filter_map(|(uuid, devices)| {
+        let newest = devices.iter().max_by_key(|(_, fs)| fs.generation)?;
+        let wanted = newest.1.devices?;
+        let own = devices.iter().filter(|(_, fs)| fs.device_number != Some(0));
+        let seen: BTreeSet<_> = own.map(|(_, fs)| fs.device_uuid.as_deref()).collect();
+        let missing = wanted.saturating_sub(seen.len() as u64);
+        (missing > maybe).then(|| tell_incomplete(scene, uuid, newest, missing))
+    });
+    told.collect()
+}
+
+fn tell_incomplete(
+    scene: &Scene<'_>,
+    uuid: &str,
+    (node, filesystem): &(&Node, &FsSuperblock),
+    missing: u64,
+) -> Defect {
+    let path = word(node.label());
+    let all = filesystem.devices.unwrap_or(missing);
+    let sure = if is_all_read(scene) { Certainty::Certain } else { Certainty::Possible };
+    let summary =
+        format!("{missing} of the {all} devices of the btrfs on {} are not there", node.label());
+    Defect::new("btrfs-incomplete", Gravity::High, Some(&node.key()), summary)
+        .sure(sure)
+        .seen(format!("superblock of btrfs on {}", node.label()), format!("{all} devices of {uuid}"))
+        .because("it cannot be mounted as it is; without a device its data has a copy less, or is not whole")
+        .command("see which devices those are", format!("btrfs filesystem show {}", word(uuid)))
+        .advise("bring them back: cable, adapter, iSCSI or encryption that was not opened yet")
+        .command("when they are back, let the kernel see them, and mount", "btrfs device scan")
+        .command(
+            "only when they are gone for good, and where all that is on it has copies: mount what is left",
+            format!("mkdir -p /run/mnt && mount -t btrfs -o degraded {path} /run/mnt"),
+        )
+        .advise("then put others in their place, as btrfs-degraded says of it: fathom check /run/mnt")
+        .risking(
+            "what is written without the device may have one copy only; a device that comes back after such writes has old data: scrub then",
+        )
+        .verified_by(format!("btrfs filesystem show {} shows no missing device", word(uuid)))
 }
 
 fn mend(defect: Defect, m: &Mounted<'_>, missing: &[&str]) -> Defect {

@@ -96,8 +96,8 @@ pub(super) fn resized(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
-/// How many devices were left alone because they rest: each may be a volume whose label was not read.
-fn resting(scene: &Scene<'_>) -> usize {
+/// How many devices were left alone because they rest: each may be a part of something whose label was not read.
+pub(in crate::rules) fn resting(scene: &Scene<'_>) -> usize {
     let is_volume = |node: &Node| {
         let uuid = node.dm.as_ref().and_then(|dm| dm.uuid.as_deref());
         uuid.is_some_and(|uuid| uuid.starts_with("LVM-"))
@@ -143,9 +143,11 @@ fn incomplete_groups<'a>(scene: &Scene<'a>) -> Vec<Incomplete<'a>> {
 }
 
 /// True when every device was looked at: one that was not may be the missing one.
-fn is_all_read(scene: &Scene<'_>) -> bool {
-    let is_space = |unread: &Unread| unread.what.starts_with("space of ");
-    scene.snapshot.unread.iter().all(is_space)
+pub(in crate::rules) fn is_all_read(scene: &Scene<'_>) -> bool {
+    const OF_MOUNTED: [&str; 3] = ["space of ", "block groups of ", "pieces of free space on "];
+    let is_of_mounted =
+        |unread: &Unread| OF_MOUNTED.iter().any(|words| unread.what.starts_with(words));
+    scene.snapshot.unread.iter().all(is_of_mounted)
 }
 
 /// The groups that surely lack devices.
