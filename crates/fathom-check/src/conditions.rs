@@ -70,7 +70,9 @@ pub(crate) fn lazy_init_left(
     mount: Option<&MountFacts>,
     now_unix_s: i64,
 ) -> Option<String> {
-    let off = mount.is_some_and(|m| m.has_option("noinit_itable") || m.has_option("ro"));
+    // What takes no writes, by wish or after an error, is not prepared either.
+    let ends = ["noinit_itable", "ro", "emergency_ro", "shutdown"];
+    let off = mount.is_some_and(|m| ends.into_iter().any(|option| m.has_option(option)));
     if !fs.fs_type.starts_with("ext") || off {
         return None;
     }

@@ -40,7 +40,12 @@ pub(super) fn flushes_dropped(scene: &Scene<'_>) -> Vec<Defect> {
     let layers = scene.nodes(&[NodeKind::Md, NodeKind::Dm]);
     let layers = layers
         .filter(|(_, node)| believed(node) == Some(WRITE_THROUGH) && node.read_only != Some(true));
-    disks.chain(layers.filter_map(|(index, node)| dropped_at_layer(scene, index, node))).collect()
+    let layers = layers.filter_map(|(index, node)| dropped_at_layer(scene, index, node));
+    let loops = scene.nodes(&[NodeKind::Loop]);
+    let loops = loops
+        .filter(|(_, node)| believed(node) == Some(WRITE_THROUGH) && node.read_only != Some(true));
+    let loops = loops.filter_map(|(index, node)| dropped_at_loop(scene, index, node));
+    disks.chain(layers).chain(loops).collect()
 }
 
 fn dropped_at_disk(node: &Node) -> Option<Defect> {
@@ -111,6 +116,39 @@ fn dropped_at_layer(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defe
         .advise("then make the layer anew (stop and assemble, or deactivate and activate), so that it reads the drives again")
         .risking("programs that sync become slower; making the layer anew needs everything on it unmounted")
         .verified_by("fathom run commit DIR before and after: the rate falls to what the drives can really promise"),
+    )
+}
+
+/// A loop device whose flushes do not reach its file: what was written is in memory still, or in the caches of the drives.
+fn dropped_at_loop(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defect> {
+    let facts = node.loop_device.as_ref().filter(|facts| facts.backing_file.is_some())?;
+    let disks: Vec<&Node> =
+        scene.machine().disks_under(index).into_iter().map(|disk| scene.node(disk)).collect();
+    let caching = disks.iter().find(|disk| believed(disk) == Some(WRITE_BACK));
+    let is_buffered = facts.direct_io == Some(false);
+    let (what, source, value) = match caching {
+        _ if disks.is_empty() => return None,
+        Some(disk) => {
+            let source = sysfs(disk, "queue/write_cache");
+            (format!("{} below it needs them", disk.name), source, WRITE_BACK)
+        }
+        None if is_buffered => {
+            let what = "its file is written through the page cache".to_owned();
+            (what, sysfs(node, "loop/dio"), "0")
+        }
+        None => return None,
+    };
+    let file = sysfs(node, "queue/write_cache");
+    let name = &node.name;
+    Some(
+        Defect::new("flushes-dropped", Gravity::High, Some(&node.key()), format!("{name} takes no flushes, but {what}"))
+            .seen(file.clone(), WRITE_THROUGH)
+            .seen(source, value)
+            .because("fsync and journals above end while data is still in memory or in the caches of the drives: a power cut can lose or tear what was told to be safe; the kernel lets flushes through by itself when a file is attached, so somebody has set it")
+            .command("let flushes through", format!("echo 'write back' > {}", word(&file)))
+            .advise("find what switched it: a udev rule, a tuning script")
+            .risking("programs that sync become slower: this is what safety costs there")
+            .verified_by("fathom run commit DIR before and after: the rate falls to what the drives can really promise"),
     )
 }
 

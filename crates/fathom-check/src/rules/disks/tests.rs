@@ -394,6 +394,29 @@ fn flushes_that_a_layer_drops() {
 }
 
 #[test]
+fn flushes_that_a_loop_device_drops() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let (_, mount) = bench.mounted("ext4", "/srv", disk);
+    let image = bench.loop_device("loop0", &[mount]);
+    assert_eq!(bench.gravities(caches::flushes_dropped), []);
+    bench.queue_of(image).write_cache = Some("write through".into());
+    let defect = bench.one(caches::flushes_dropped);
+    assert_eq!(defect.summary, "loop0 takes no flushes, but sda below it needs them");
+    assert_eq!((defect.gravity, defect.node.as_deref()), (High, Some("/dev/loop0")));
+    bench.queue_of(disk).write_cache = Some("write through".into());
+    assert_eq!(bench.gravities(caches::flushes_dropped), [], "nothing below keeps data back");
+    bench.node(image).loop_device.as_mut().unwrap().direct_io = Some(false);
+    let defect = bench.one(caches::flushes_dropped);
+    assert!(defect.summary.ends_with("is written through the page cache"), "{defect:?}");
+    bench.node(image).read_only = Some(true);
+    assert_eq!(bench.gravities(caches::flushes_dropped), []);
+    bench.node(image).read_only = None;
+    bench.node(image).loop_device.as_mut().unwrap().backing_file = None;
+    assert_eq!(bench.gravities(caches::flushes_dropped), [], "nothing is attached");
+}
+
+#[test]
 fn write_caches_that_are_off() {
     let off = DriveIdentity {
         volatile_cache: Some(true),

@@ -1,6 +1,7 @@
 //! Loop devices and the files behind them.
 
 use crate::conditions;
+use crate::elsewhere::is_here;
 use crate::rules::shared::mount_points;
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -15,13 +16,21 @@ fn writable<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (usize, &'a Node, &'a
     loops.filter_map(|(index, node)| Some((index, node, node.loop_device.as_ref()?)))
 }
 
+/// The same without those whose files lie in memory: these reach no disk, whatever is set or written.
+fn on_disk<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (usize, &'a Node, &'a LoopFacts)> {
+    writable(scene).filter(|(index, _, _)| {
+        let below = filesystem_below(scene, *index);
+        below.is_none_or(|below| scene.node(below).kind != NodeKind::Memory)
+    })
+}
+
 fn file(facts: &LoopFacts) -> &str {
     facts.backing_file.as_deref().unwrap_or("its file")
 }
 
 /// Everything is cached twice, and a flush of the loop device flushes the whole file.
 pub(super) fn buffered(scene: &Scene<'_>) -> Vec<Defect> {
-    let found = writable(scene).filter(|(_, _, facts)| facts.direct_io == Some(false));
+    let found = on_disk(scene).filter(|(_, _, facts)| facts.direct_io == Some(false));
     found
         .map(|(_, node, facts)| {
             Defect::new(
@@ -52,7 +61,7 @@ pub(super) fn buffered(scene: &Scene<'_>) -> Vec<Defect> {
 /// there, and was never written.
 pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
     let together = lacking_by_filesystem(scene);
-    writable(scene)
+    on_disk(scene)
         .filter_map(|(index, node, facts)| {
             let Some((allocated, size)) = conditions::sparse_backing(facts) else {
                 return reserved(scene, index, (node, facts));
@@ -254,7 +263,7 @@ fn rescue(
     (node, facts): (&Node, &LoopFacts),
 ) -> Defect {
     let device = word(node.label());
-    let own = node.mounted_at.iter().map(String::as_str);
+    let own = node.mounted_at.iter().map(String::as_str).filter(|place| is_here(place));
     let places: BTreeSet<String> =
         mount_points(scene, index).into_iter().chain(own).map(word).collect();
     let mut defect = defect.command(

@@ -423,7 +423,10 @@ pub(super) fn strict_atime(scene: &Scene<'_>) -> Vec<Defect> {
                 Some(&m.key),
                 format!("{place} is mounted with strictatime: every read of a file writes"),
             )
-            .seen(m.options_file(), m.mount.options.join(","))
+            .seen(
+                m.options_file(),
+                format!("{}: neither relatime nor noatime", m.mount.options.join(",")),
+            )
             .because(
                 "reading a tree of files writes every inode of it; hardly any program \
                     looks at these times",

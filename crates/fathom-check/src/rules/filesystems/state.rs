@@ -52,7 +52,7 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
                     )
             } else {
                 defect
-                    .seen(format!("/sys/fs/{}/.../errors_count", m.fs.fs_type), errors.to_string())
+                    .seen(counter_file(scene, m), errors.to_string())
                     .command(
                         "see what happened first and last",
                         format!("dmesg -T | grep -i {}", word(&m.fs.fs_type)),
@@ -132,6 +132,12 @@ fn stopped(m: &Mounted<'_>) -> Option<&'static str> {
 /// Errors that it has counted, if any.
 fn counted(m: &Mounted<'_>) -> Option<u64> {
     m.fs.errors_count.filter(|&errors| errors > 0)
+}
+
+/// Where the driver of ext2 to ext4 shows its count.
+fn counter_file(scene: &Scene<'_>, m: &Mounted<'_>) -> String {
+    let device = scene.below(m.index).next().map_or("DEVICE", |(_, device)| device.name.as_str());
+    format!("/sys/fs/ext4/{device}/errors_count")
 }
 
 /// How a filesystem shows that it lets nothing be written any more.

@@ -43,6 +43,8 @@ fn counted_errors_are_told() {
         bench.fs_of(fs).errors_count = Some(7);
         let defect = bench.one(state::errors);
         assert_eq!(defect.gravity, Gravity::High);
+        let counter = "/sys/fs/ext4/sda1/errors_count";
+        assert_eq!(defect.evidence[0].source == counter, fs_type == "ext4", "{defect:?}");
         assert!(defect.why.ends_with("it may turn read-only at any time"), "{}", defect.why);
         bench.mount_of(mount).effective_options = vec!["emergency_ro".into()];
         bench.fs_of(fs).errors_count = Some(1);
@@ -223,6 +225,11 @@ fn lazy_initialisation_needs_the_thread_and_something_left() {
     assert_eq!(bench.ask(state::lazy_init), []);
     bench.snapshot.system.kernel_threads = vec!["ext4lazyinit".into()];
     let defect = bench.one(state::lazy_init);
+    for option in ["emergency_ro", "shutdown", "ro"] {
+        bench.mount_of(mount).effective_options = vec![option.into()];
+        assert_eq!(bench.ask(state::lazy_init), [], "{option}: nothing is written any more");
+    }
+    bench.mount_of(mount).effective_options = Vec::new();
     assert!(defect.summary.ends_with("(40 of 100 block groups are left)"), "{}", defect.summary);
     bench.fs_of(fs).groups_uninitialised = Some(0);
     assert_eq!(bench.ask(state::lazy_init), []);
@@ -386,7 +393,8 @@ fn options_that_cost_are_told() {
         assert_eq!(bench.ask(options::strict_atime).len(), count, "{options}");
     }
     bench.mount_of(mount).options = vec!["rw".into()];
-    bench.one(options::strict_atime);
+    let seen = bench.one(options::strict_atime).evidence.remove(0);
+    assert_eq!(seen.value, "rw: neither relatime nor noatime");
     bench.mount_of(mount).super_options.push("lazytime".into());
     assert_eq!(bench.ask(options::strict_atime), [], "times stay in memory");
 }
@@ -494,6 +502,61 @@ fn btrfs_without_a_device_is_told() {
     assert_eq!(bench.gravities(btrfs::degraded), [Gravity::Medium]);
 }
 
+/// A device of a btrfs of two that nothing uses.
+fn part_of_btrfs(bench: &mut Bench, device: usize, number: u64, generation: u64) {
+    bench.content_of(device).filesystem = Some(FsSuperblock {
+        fs_type: "btrfs".into(),
+        uuid: Some("a-b".into()),
+        device_uuid: Some(format!("device {number}")),
+        device_number: Some(number),
+        devices: Some(2),
+        generation: Some(generation),
+        ..FsSuperblock::default()
+    });
+}
+
+#[test]
+fn btrfs_that_lacks_a_device_before_it_is_mounted_is_told() {
+    let mut bench = Bench::new();
+    let [first, second, third] = ["sda", "sdb", "sdc"].map(|name| bench.disk(name));
+    part_of_btrfs(&mut bench, first, 1, 9);
+    let defect = bench.one(btrfs::incomplete);
+    let summary = "1 of the 2 devices of the btrfs on /dev/sda are not there";
+    assert_eq!((defect.summary.as_str(), defect.gravity), (summary, Gravity::High));
+    assert_eq!(defect.certainty, Certainty::Certain);
+    // The same device by another path, one that only takes the place of another, and a seed.
+    part_of_btrfs(&mut bench, second, 1, 9);
+    assert_eq!(bench.ask(btrfs::incomplete).len(), 1, "twice the same");
+    part_of_btrfs(&mut bench, second, 0, 9);
+    assert_eq!(bench.ask(btrfs::incomplete).len(), 1, "no device of it yet");
+    part_of_btrfs(&mut bench, second, 2, 8);
+    assert_eq!(bench.ask(btrfs::incomplete), [], "all are there");
+    bench.content_of(second).filesystem.as_mut().unwrap().devices = Some(3);
+    assert_eq!(bench.ask(btrfs::incomplete), [], "the newest counts");
+    bench.content_of(first).filesystem.as_mut().unwrap().devices = Some(3);
+    assert_eq!(bench.ask(btrfs::incomplete).len(), 1);
+    let seed = FsSuperblock {
+        fs_type: "btrfs".into(),
+        uuid: Some("c-d".into()),
+        is_seed: true,
+        ..FsSuperblock::default()
+    };
+    bench.content_of(third).filesystem = Some(seed);
+    assert_eq!(bench.ask(btrfs::incomplete), [], "a seed has another UUID");
+    bench.detail_of(third).content = None;
+    bench.detail_of(third).untouched = Some("standby".into());
+    assert_eq!(bench.ask(btrfs::incomplete), [], "the one that sleeps may be it");
+    bench.detail_of(third).untouched = None;
+    let unread = Unread { what: "superblocks of /dev/sdc".into(), why: "no permission".into() };
+    bench.snapshot.unread = vec![unread];
+    assert_eq!(bench.one(btrfs::incomplete).certainty, Certainty::Possible);
+    bench.detail_of(first).opened = Some(true);
+    assert_eq!(bench.ask(btrfs::incomplete), [], "the kernel has it");
+    bench.detail_of(first).opened = Some(false);
+    bench.snapshot.targets = vec!["/dev/sda".into()];
+    assert_eq!(bench.ask(btrfs::incomplete), [], "the others were not looked at");
+}
+
 #[test]
 fn copies_of_btrfs_want_drives_of_their_own() {
     let mut bench = Bench::new();
@@ -581,6 +644,17 @@ fn loop_files_that_were_never_written_are_told() {
 }
 
 #[test]
+fn loop_devices_over_memory_touch_no_disk() {
+    let (mut bench, fs, mount) = on_disk("ext4");
+    let device = bench.loop_device("loop0", &[mount]);
+    let facts = bench.node(device).loop_device.as_mut().unwrap();
+    (facts.direct_io, facts.backing_allocated_bytes) = (Some(false), Some(0));
+    assert_eq!((bench.ask(loops::buffered).len(), bench.ask(loops::sparse).len()), (1, 1));
+    bench.node(fs).kind = NodeKind::Memory;
+    assert_eq!((bench.ask(loops::buffered), bench.ask(loops::sparse)), (vec![], vec![]));
+}
+
+#[test]
 fn loop_devices_that_take_writes_are_told() {
     let (mut bench, fs, mount) = on_disk("ext4");
     let device = bench.loop_device("loop0", &[mount]);
@@ -648,6 +722,9 @@ fn loop_devices_that_take_writes_are_told() {
     bench.node(log).loop_device = None;
     bench.node(device).loop_device.as_mut().unwrap().autoclear = Some(true);
     assert_eq!(commands(&bench.one(loops::deleted))[3], "exec 9<&-");
+    // A place that only another namespace has is no command's.
+    bench.node(device).mounted_at = vec!["/x (as 12 sh sees it)".into(), "/y".into()];
+    assert_eq!(commands(&bench.one(loops::deleted))[1], "umount /inner /y");
 }
 
 /// A remount that changes nothing is not advised.
