@@ -273,7 +273,12 @@ fn journal_of(fs: &MountedFs, journal: &LoopDevice) {
         let found = defects.iter().find(is_it).unwrap_or_else(|| panic!("{target:?}: {defects:?}"));
         assert_eq!(found["gravity"], "high", "{target:?}: {found}");
         let shown = sandbox.run(&args).stdout;
-        let lines: Vec<&str> = shown.lines().filter(|line| line.contains(&name)).collect();
+        // Others may have loop10 beside this loop1.
+        let is_named = |line: &&str| {
+            let mut after = line.match_indices(&name).map(|(at, _)| &line[at + name.len()..]);
+            after.any(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let lines: Vec<&str> = shown.lines().filter(is_named).collect();
         assert!(!lines.iter().any(|line| line.contains("not mounted")), "{target:?}: {lines:#?}");
         if target != [p(journal.path())] {
             let is_drawn = |line: &&str| line.contains(")  its journal  ");
