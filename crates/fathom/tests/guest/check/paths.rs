@@ -140,4 +140,6 @@ fn failed(report: &GuestReport) {
         &["mpatha has lost 1 of its 2 paths (sda)", "/sys/class/block/sda/device/state"],
     );
     assert_eq!(defect["gravity"], "high");
+    // The log's lines name the path by its address, and are told once.
+    look.lacks(&["kernel-log-resets"]);
 }
