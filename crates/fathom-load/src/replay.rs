@@ -1,7 +1,7 @@
 //! Requests of a trace instead of a generator's: each at its time, or one after the other as fast as they go.
 //!
 //! One thread with one ring (or context of libaio) issues them; they come through a bounded queue, and what happened leaves through another one, so that
-//! a trace of any length takes the same memory. Nothing is allocated while it runs.
+//! a trace of any length takes the same memory. Nothing is allocated while it runs but the lists of what goes together, once.
 
 mod player;
 mod way;
@@ -48,17 +48,22 @@ pub struct ReplayRequest {
     pub flush_after: bool,
     /// It is the rest of the one before, which was too large.
     pub is_rest: bool,
-    /// It was merged into one that came before it.
-    pub joins: bool,
+    /// The next one goes with it: merged in the trace, or the rest of it. They wait for the last of them and start at once, and what lies
+    /// behind each other is handed over as one request.
+    pub is_followed: bool,
 }
 
-/// Those that go together come within this time: the first of them waits for the last.
-const TOGETHER_NS: u64 = 1_000_000;
-
 impl ReplayRequest {
-    /// True when it is handed over in one call with the first of some that are.
-    fn goes_with(&self, first: &Self) -> bool {
-        (self.joins || self.is_rest) && self.due_ns.saturating_sub(first.due_ns) <= TOGETHER_NS
+    /// True when the next one becomes one with it, as the kernel would merge them: behind it, of its kind, in buffers of that size, and no
+    /// part of a commit.
+    fn takes(&self, next: &Self, buffer_bytes: u32) -> bool {
+        let is_plain =
+            |one: &Self| one.kind != ReplayKind::Flush && !one.flush_before && !one.flush_after;
+        is_plain(self)
+            && is_plain(next)
+            && self.kind == next.kind
+            && self.offset_bytes + u64::from(self.size_bytes) == next.offset_bytes
+            && self.size_bytes.saturating_add(next.size_bytes) <= buffer_bytes
     }
 }
 
@@ -67,7 +72,9 @@ impl ReplayRequest {
 pub struct ReplayStep {
     /// The request.
     pub request: ReplayRequest,
-    /// When it started, from the start of the replay on.
+    /// When it arrived, from the start of the replay on: before it started, where it waited for others that go with it.
+    pub arrived_ns: u64,
+    /// When it started.
     pub start_ns: u64,
     /// When it ended, with 0 or an errno; none when it started.
     pub ended: Option<(u64, i32)>,
@@ -78,7 +85,7 @@ pub struct ReplayStep {
 pub struct ReplayRules {
     /// In flight at most.
     pub depth: u32,
-    /// The largest request.
+    /// The largest request, and the most that become one.
     pub buffer_bytes: u32,
     /// At their times; else as soon as there is room.
     pub is_timed: bool,
@@ -145,6 +152,8 @@ pub struct ReplayCost {
     pub window_ns: u64,
     /// When it started, on the clock.
     pub start_ns: u64,
+    /// Reads and writes that were handed over.
+    pub issued: [u64; 2],
     /// How often a request was due and the queue of requests was empty: the reader was too slow.
     pub starved: u64,
 }
@@ -187,6 +196,7 @@ fn go(
         cpu_ns: used.user_ns + used.system_ns,
         window_ns: clock.now_ns() - player.start_ns(),
         start_ns: player.start_ns(),
+        issued: player.issued(),
         starved: player.starved(),
     })
 }
@@ -205,7 +215,7 @@ mod tests {
             kind == ReplayKind::Write && block % 9 == 1,
             kind == ReplayKind::Write && block % 9 < 5,
         );
-        let (is_rest, joins) = (false, false);
+        let (is_rest, is_followed) = (false, false);
         ReplayRequest {
             due_ns,
             kind,
@@ -214,7 +224,7 @@ mod tests {
             flush_before,
             flush_after,
             is_rest,
-            joins,
+            is_followed,
         }
     }
 
@@ -223,7 +233,9 @@ mod tests {
         is_timed: bool,
         with_ring: bool,
     ) -> (Vec<ReplayStep>, ReplayCost, Vec<u8>) {
-        let name = format!("fathom-replay-{}-{is_timed}-{with_ring}", std::process::id());
+        // Each test is a thread of its own.
+        let name =
+            format!("fathom-replay-{}-{:?}", std::process::id(), std::thread::current().id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, vec![0; 64 * BLOCK as usize]).expect("written");
         let file = std::fs::File::options().read(true).write(true).open(&path).expect("open");
@@ -231,7 +243,7 @@ mod tests {
         let queues = ReplayQueues::new(requests.len() * 2 + 1);
         requests.iter().for_each(|request| queues.requests.push(*request).expect("room"));
         queues.is_fed.store(true, Ordering::Release);
-        let rules = ReplayRules { depth: 4, buffer_bytes: BLOCK, is_timed, with_ring, seed: 3 };
+        let rules = ReplayRules { depth: 4, buffer_bytes: 4 * BLOCK, is_timed, with_ring, seed: 3 };
         let cost =
             replay(&target, &FastClock::monotonic(), rules, &queues, &|| false).expect("replayed");
         let steps = std::iter::from_fn(|| queues.steps.pop()).collect();
@@ -271,23 +283,56 @@ mod tests {
         }
     }
 
-    /// What was merged starts with the last of its kind; what comes too late for that, by itself.
+    /// What goes together starts with the last of it, as one request where it lies behind each other and the buffer has room; each arrives
+    /// at its own time.
     #[test]
     fn what_was_merged_starts_together() {
-        let request = |due_ns: u64, block: u64, joins: bool| ReplayRequest {
-            joins,
+        let request = |due_ns: u64, block: u64, is_followed: bool| ReplayRequest {
+            is_followed,
             ..request(due_ns, ReplayKind::Read, block)
         };
-        let mut requests: Vec<_> = (0..4).map(|n| request(n * 100_000, n, n > 0)).collect();
-        requests.push(request(5_000_000, 4, false));
-        requests.push(request(5_000_000 + TOGETHER_NS + 1, 5, true));
+        let mut requests: Vec<_> = (0..6).map(|n| request(n * 100_000, n, n < 5)).collect();
+        requests.extend([request(5_000_000, 9, true), request(5_200_000, 20, false)]);
+        requests.extend([request(9_000_000, 30, false), request(9_000_000, 31, false)]);
         for with_ring in [true, false] {
-            let (steps, _, _) = run(&requests, true, with_ring);
-            let started: Vec<u64> =
-                steps.iter().filter(|s| s.ended.is_none()).map(|s| s.start_ns).collect();
-            assert_eq!(started.len(), 6);
-            assert!(started[0] >= 300_000 && started[..4].iter().all(|ns| *ns == started[0]));
-            assert!(started[4] < started[5], "{started:?}");
+            let (steps, cost, _) = run(&requests, true, with_ring);
+            let started: Vec<_> = steps.iter().filter(|s| s.ended.is_none()).collect();
+            let at = |from: usize, to: usize| {
+                let first_ns = started[from].start_ns;
+                assert!(started[from..=to].iter().all(|s| s.start_ns == first_ns));
+                first_ns
+            };
+            let late_ns = at(0, 5) - 500_000;
+            for (number, step) in (0..).zip(&started[..6]) {
+                assert_eq!(step.arrived_ns, number * 100_000 + late_ns);
+            }
+            assert!(at(6, 7) >= 5_200_000);
+            // Four blocks fit into a buffer: 4 + 2, two that lie apart, and two of which nobody says that they were one.
+            assert_eq!((started.len(), cost.issued), (10, [6, 0]));
+            assert_eq!(steps.iter().filter(|s| s.ended.is_some_and(|e| e.1 == 0)).count(), 10);
+        }
+    }
+
+    /// As one request they are the same bytes, and commits stay apart.
+    #[test]
+    fn what_becomes_one_has_the_content_of_all() {
+        let write = |block: u64, flush_after: bool, is_followed: bool| ReplayRequest {
+            flush_before: false,
+            flush_after,
+            is_followed,
+            ..request(0, ReplayKind::Write, block)
+        };
+        let mut requests: Vec<_> = (8..12).map(|block| write(block, false, block < 11)).collect();
+        requests.extend([write(20, false, true), write(21, true, false)]);
+        for with_ring in [true, false] {
+            let (_, cost, content) = run(&requests, false, with_ring);
+            assert_eq!(cost.issued, [0, 3]);
+            let written: Vec<_> = content.chunks(BLOCK as usize).collect();
+            for (block, bytes) in written.iter().enumerate() {
+                let is_written = matches!(block, 8..12 | 20 | 21);
+                assert_eq!(bytes.iter().any(|b| *b != 0), is_written, "block {block}");
+            }
+            assert!(written[8] != written[9] && written[9] != written[10]);
         }
     }
 

@@ -22,12 +22,24 @@ const BATCH: usize = 8;
 /// What a short transfer counts as.
 const EIO: i32 = 5;
 
-/// A request in flight.
-#[derive(Debug, Clone, Copy, Default)]
+/// A buffer with what is in flight by it: a request, or several that lie behind each other and were one to the driver of the trace.
+#[derive(Debug, Clone, Default)]
 struct Slot {
-    request: Option<ReplayRequest>,
+    /// All of it as one.
+    whole: Option<ReplayRequest>,
+    /// What it is of; its memory stays.
+    parts: Vec<ReplayRequest>,
     start_ns: u64,
+    /// How much later than the last of them was due.
+    late_ns: Option<u64>,
     step: Step,
+}
+
+impl Slot {
+    /// When a part arrived: those that go together wait for the last of them, as they did in the trace.
+    fn arrived_ns(&self, part: &ReplayRequest) -> u64 {
+        self.late_ns.map_or(self.start_ns, |late_ns| part.due_ns + late_ns)
+    }
 }
 
 /// Which part of a request is in flight.
@@ -85,8 +97,12 @@ pub(super) struct Player<'a, 'f> {
     slots: Vec<Slot>,
     free: Vec<u32>,
     next: Option<ReplayRequest>,
-    /// The next ones that are handed over together, each with its slot, whose buffer is filled: only their time is waited for.
-    staged: Vec<(ReplayRequest, u32)>,
+    /// Slots of the next ones that are handed over together, with buffers that are filled: only their time is waited for.
+    staged: Vec<u32>,
+    /// When the last of them is due.
+    staged_due_ns: u64,
+    /// The one that comes next goes with them.
+    is_followed: bool,
     in_flight: u32,
     /// Not handed over yet.
     queued: u32,
@@ -94,6 +110,8 @@ pub(super) struct Player<'a, 'f> {
     filler: Filler,
     /// Counts writes, so that no two have the same content.
     written: u64,
+    /// Reads and writes that were handed over.
+    issued: [u64; 2],
     start_ns: u64,
     starved: u64,
 }
@@ -114,10 +132,13 @@ impl<'a, 'f> Player<'a, 'f> {
             free: (0..rules.depth).rev().collect(),
             next: None,
             staged: Vec::with_capacity(rules.depth as usize),
+            staged_due_ns: 0,
+            is_followed: false,
             in_flight: 0,
             queued: 0,
             filler: Filler::noise(rules.seed),
             written: 0,
+            issued: [0; 2],
             start_ns: clock.now_ns(),
             starved: 0,
         }
@@ -126,6 +147,11 @@ impl<'a, 'f> Player<'a, 'f> {
     /// When it started, on the clock.
     pub(super) fn start_ns(&self) -> u64 {
         self.start_ns
+    }
+
+    /// Reads and writes that were handed over.
+    pub(super) fn issued(&self) -> [u64; 2] {
+        self.issued
     }
 
     /// How often the reader was too slow.
@@ -160,22 +186,22 @@ impl<'a, 'f> Player<'a, 'f> {
         self.clock.now_ns() - self.start_ns
     }
 
-    /// A part of a request has ended: the next one follows, or the request has.
+    /// A step of what a slot carries has ended: the next one follows, or all of it has.
     fn ended(&mut self, slot: u32, result: i32, time_ns: u64) {
-        let Slot { request, start_ns, step } = self.slots[slot as usize];
-        let Some(request) = request else { return };
-        let moves = step == Step::Itself && request.kind != ReplayKind::Flush;
+        let of = &mut self.slots[slot as usize];
+        let Some(whole) = of.whole else { return };
+        let moves = of.step == Step::Itself && whole.kind != ReplayKind::Flush;
         let error = match result {
             ..0 => -result,
-            _ if moves && result != request.size_bytes as i32 => EIO,
+            _ if moves && result != whole.size_bytes as i32 => EIO,
             _ => 0,
         };
-        if let Some(next) = step.next(&request).filter(|_| error == 0) {
-            self.slots[slot as usize].step = next;
-            self.queue(slot, next.op(&request));
+        if let Some(next) = of.step.next(&whole).filter(|_| error == 0) {
+            of.step = next;
+            self.queue(slot, next.op(&whole));
             return;
         }
-        self.log(ReplayStep { request, start_ns, ended: Some((time_ns, error)) });
+        self.log(slot, Some((time_ns, error)));
         self.in_flight -= 1;
         self.free.push(slot);
     }
@@ -192,11 +218,13 @@ impl<'a, 'f> Player<'a, 'f> {
             if let Some(coming) = self.stage()? {
                 return Ok(coming);
             }
-            let Some((last, _)) = self.staged.last() else { break };
+            if self.staged.is_empty() {
+                break;
+            }
             // After the buffers were filled: that is no part of their time.
             let start_ns = self.now_ns();
-            if self.rules.is_timed && last.due_ns > start_ns {
-                return Ok(Coming::At(last.due_ns));
+            if self.rules.is_timed && self.staged_due_ns > start_ns {
+                return Ok(Coming::At(self.staged_due_ns));
             }
             started += self.staged.len();
             self.start(start_ns);
@@ -206,35 +234,41 @@ impl<'a, 'f> Player<'a, 'f> {
 
     /// Starts what is ready.
     fn start(&mut self, start_ns: u64) {
+        let late_ns = self.rules.is_timed.then(|| start_ns - self.staged_due_ns);
         for at in 0..self.staged.len() {
-            let (request, slot) = self.staged[at];
-            let step = Step::first(&request);
-            self.slots[slot as usize] = Slot { request: Some(request), start_ns, step };
+            let slot = self.staged[at];
+            let of = &mut self.slots[slot as usize];
+            let Some(whole) = of.whole else { continue };
+            (of.start_ns, of.late_ns, of.step) = (start_ns, late_ns, Step::first(&whole));
+            let op = of.step.op(&whole);
             self.in_flight += 1;
-            self.queue(slot, step.op(&request));
-            self.log(ReplayStep { request, start_ns, ended: None });
+            self.issued[usize::from(whole.kind == ReplayKind::Write)] +=
+                u64::from(whole.kind != ReplayKind::Flush);
+            self.queue(slot, op);
+            self.log(slot, None);
         }
         self.staged.clear();
+        self.staged_due_ns = 0;
     }
 
-    /// Makes the next request ready, with those that were merged into it or into each other: handed over in one call, they come to the
-    /// device's queue together and can be merged there too. Else says what is to come.
+    /// Makes the next request ready, with those that go with it. Else says what is to come.
     fn stage(&mut self) -> io::Result<Option<Coming>> {
         loop {
             if self.next.is_none() {
                 // Read before the queue: what was pushed before is then seen.
                 let is_fed = self.queues.is_fed.load(Ordering::Acquire);
                 self.next = self.queues.requests.pop();
-                if self.next.is_none() && self.staged.is_empty() {
+                let is_waited_for = self.staged.is_empty() || self.is_followed && !is_fed;
+                if self.next.is_none() && is_waited_for {
                     self.starved += u64::from(!is_fed);
                     return Ok(Some(if is_fed { Coming::Never } else { Coming::Unknown }));
                 }
             }
             let Some(request) = self.next else { return Ok(None) };
-            if self.staged.first().is_some_and(|(first, _)| !request.goes_with(first)) {
+            if !self.staged.is_empty() && !self.is_followed {
                 return Ok(None);
             }
-            let Some(slot) = self.free.pop() else {
+            let Some(slot) = self.slot_for(&request) else {
                 return Ok(self.staged.is_empty().then_some(Coming::WithRoom));
             };
             self.next = None;
@@ -242,8 +276,34 @@ impl<'a, 'f> Player<'a, 'f> {
         }
     }
 
+    /// The slot of the one before where that has room behind it, else a new one; none without any.
+    fn slot_for(&mut self, request: &ReplayRequest) -> Option<u32> {
+        let has_room = |slot: &u32| {
+            let whole = self.slots[*slot as usize].whole;
+            whole.is_some_and(|whole| whole.takes(request, self.rules.buffer_bytes))
+        };
+        if let Some(slot) = self.staged.last().copied().filter(has_room) {
+            return Some(slot);
+        }
+        let slot = self.free.pop()?;
+        let of = &mut self.slots[slot as usize];
+        of.whole = None;
+        of.parts.clear();
+        self.staged.push(slot);
+        Some(slot)
+    }
+
     /// Fills the buffer of a request.
     fn make_ready(&mut self, request: ReplayRequest, slot: u32) -> io::Result<()> {
+        let of = &mut self.slots[slot as usize];
+        let before = of.whole.map_or(0, |whole| whole.size_bytes);
+        of.whole = Some(match of.whole {
+            Some(whole) => ReplayRequest { size_bytes: before + request.size_bytes, ..whole },
+            None => request,
+        });
+        of.parts.push(request);
+        self.staged_due_ns = self.staged_due_ns.max(request.due_ns);
+        self.is_followed = request.is_followed;
         if request.kind == ReplayKind::Write {
             // Those that have started do not wait for the content of this one.
             if self.queued > 0 {
@@ -252,10 +312,10 @@ impl<'a, 'f> Player<'a, 'f> {
                 self.take(ended);
             }
             self.written += 1;
-            let buffer = &mut self.way.buffer_mut(slot)[..request.size_bytes as usize];
+            let range = before as usize..(before + request.size_bytes) as usize;
+            let buffer = &mut self.way.buffer_mut(slot)[range];
             self.filler.fill(buffer, request.offset_bytes, self.written);
         }
-        self.staged.push((request, slot));
         Ok(())
     }
 
@@ -277,12 +337,17 @@ impl<'a, 'f> Player<'a, 'f> {
         self.way.run_for(1, wait_ns)
     }
 
-    /// Never lost: when nobody takes what happened, it waits, and the delay shows as such.
-    fn log(&self, step: ReplayStep) {
-        let mut step = step;
-        while let Err(back) = self.queues.steps.push(step) {
-            step = back;
-            std::thread::yield_now();
+    /// What happened to all that a slot carries. Never lost: when nobody takes it, it waits, and the delay shows as such.
+    fn log(&self, slot: u32, ended: Option<(u64, i32)>) {
+        let of = &self.slots[slot as usize];
+        for request in &of.parts {
+            let arrived_ns = of.arrived_ns(request);
+            let mut step =
+                ReplayStep { request: *request, arrived_ns, start_ns: of.start_ns, ended };
+            while let Err(back) = self.queues.steps.push(step) {
+                step = back;
+                std::thread::yield_now();
+            }
         }
     }
 }
@@ -304,7 +369,7 @@ mod tests {
                 flush_before,
                 flush_after,
                 is_rest,
-                joins: false,
+                is_followed: false,
             };
             let mut steps = vec![Step::first(&request)];
             while let Some(next) = steps[steps.len() - 1].next(&request) {

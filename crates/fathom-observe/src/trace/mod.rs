@@ -9,6 +9,7 @@ pub(crate) mod doubt;
 pub mod event;
 pub mod file;
 pub mod flight;
+pub mod joined;
 pub(crate) mod layout;
 pub mod live;
 mod numbers;

@@ -3,6 +3,7 @@
 use super::event::{Action, Class, Event, Flags, Names, SECTOR_BYTES};
 use super::file::TraceError;
 use super::flight::{Done, Flight, GivenBack, Level};
+use super::joined::Joined;
 use super::open::Source;
 use super::study::Study;
 use fathom_model::capture::CaptureRecord;
@@ -162,23 +163,56 @@ pub fn parts(event: &Event, sectors_max: u32) -> impl Iterator<Item = Event> + u
     })
 }
 
-/// What the requests that are to be issued look like as a load, and how many are left out; in the parts in which they are issued. How
-/// many of their kinds were merged and the driver got stands with it, as far as the trace shows that.
+/// What a replay is held against.
+#[derive(Debug)]
+pub struct Reference {
+    /// What the requests that are to be issued look like as a load, in the parts in which they are.
+    pub load: CaptureRecord,
+    /// How many requests of the trace are left out.
+    pub left_out: u64,
+    /// The most that became one request of the driver, as far as it can be issued as one.
+    pub run_bytes_max: u64,
+    /// Reads and writes that the driver got.
+    pub driver: [DriverCount; 2],
+}
+
+/// How many requests of a class the driver got, each counted once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DriverCount {
+    /// All of them.
+    pub count: u64,
+    /// As many as they become in pieces that every device takes at once, whatever the buffers are made of.
+    pub pieces: u64,
+}
+
+/// 128 pages of 4 KiB, each a segment of its own: about the fewest that disks take (loop and virtio 128, NVMe 127).
+const PIECE_SECTORS: u32 = 1024;
+
+impl DriverCount {
+    fn add(&mut self, event: &Event) {
+        self.count += 1;
+        self.pieces += u64::from(event.sectors.div_ceil(PIECE_SECTORS));
+    }
+}
+
+/// What the requests that are to be issued look like, with what the driver of the trace made of them, as far as the trace shows that.
 ///
 /// # Errors
 /// [`TraceError`] for a file that is none.
 pub fn reference(
     mut source: Source,
     wanted: Wanted,
-    sectors_max: u32,
+    (sectors_max, run_sectors_max): (u32, u32),
     goes_on: &dyn Fn() -> bool,
-) -> Result<(CaptureRecord, u64), TraceError> {
+) -> Result<Reference, TraceError> {
     let mut requests = Requests::of(wanted);
+    let mut given_back = Requests::of(Wanted { of_driver: true, ..wanted });
+    let (mut joined, mut run_sectors) = (Joined::default(), 0);
     let mut study = Study::new(source.head().size_bytes);
     if source.may_lack_ends() {
         study.had_losses();
     }
-    let (mut left_out, mut issued, mut merges) = (0, 0, [0; 3]);
+    let (mut left_out, mut driver) = (0, [DriverCount::default(); 2]);
     let mut seen = 0u64;
     while let Some(event) = source.next_event()? {
         seen += 1;
@@ -186,17 +220,20 @@ pub fn reference(
             break;
         }
         source.tell_losses(&mut study, event.time_ns);
-        if requests.is_again(&event) {
-            continue;
-        }
-        if event.sectors > 0 && wanted.has(&event) {
-            match event.action {
-                Action::Issue => issued += 1,
-                Action::FrontMerge => merges[0] += 1,
-                Action::BackMerge => merges[1] += 1,
+        if !given_back.is_again(&event) && event.action == Action::Issue && wanted.has(&event) {
+            match event.class {
+                Class::Read => driver[0].add(&event),
+                Class::Write => driver[1].add(&event),
                 _ => {}
             }
         }
+        if requests.is_again(&event) {
+            continue;
+        }
+        joined.see(&event, wanted.request(&event));
+        run_sectors = std::iter::from_fn(|| joined.next_run())
+            .map(|run| run.sectors())
+            .fold(run_sectors, u64::max);
         match wanted.for_study(&event) {
             Some(event) if event.action == Action::Queue => {
                 parts(&event, sectors_max).for_each(|part| study.event(&part, source.names()));
@@ -212,9 +249,10 @@ pub fn reference(
     if source.may_lack_ends() {
         study.had_losses();
     }
-    let mut record = study.finish(None);
-    (record.issued, record.merges) = (issued, merges);
-    Ok((record, left_out))
+    run_sectors =
+        std::iter::from_fn(|| joined.rest()).map(|run| run.sectors()).fold(run_sectors, u64::max);
+    let run_bytes_max = run_sectors.min(u64::from(run_sectors_max)) * SECTOR_BYTES;
+    Ok(Reference { load: study.finish(None), left_out, run_bytes_max, driver })
 }
 
 /// How often, in events, it is asked whether to go on.

@@ -37,7 +37,7 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
     let mut all = Vec::new();
     let mut add = |figure: &str, a: &Histogram, b: &Histogram, of| {
         let distance = match figure {
-            GAPS => distance(&apart(a), &apart(b)),
+            GAPS => gaps(a, b),
             _ => distance(a, b),
         };
         if let Some(distance) = distance {
@@ -185,6 +185,16 @@ fn depths(record: &CaptureRecord) -> Histogram {
         depths.record_n(depth, ns / 1000);
     }
     depths
+}
+
+/// How far times between arrivals are from each other. Where both come sooner on average than what counts as together, that says nothing of
+/// how many come: then their rates are compared as well, by the share that one is less than the other.
+fn gaps(a: &Histogram, b: &Histogram) -> Option<f64> {
+    let far = distance(&apart(a), &apart(b))?;
+    let (mean_a, mean_b) = (a.mean()?, b.mean()?);
+    let (least, most) = (mean_a.min(mean_b), mean_a.max(mean_b));
+    let is_fast = least > 0.0 && most < TOGETHER_NS as f64;
+    Some(if is_fast { far.max(1.0 - least / most) } else { far })
 }
 
 /// Times between arrivals, in which all that came together counts as the same.

@@ -360,6 +360,16 @@ fn distances_are_those_of_kolmogorov_and_smirnov() {
         all.iter().find(|d| d.figure == "time between arrivals").expect("gaps").distance
     };
     assert_eq!((apart(1000, 0), apart(9_000, 1_000_000)), (0.0, 1.0));
+    // A million a second are not a hundred thousand, though both come sooner than that.
+    assert!(apart(1000, 9900) > 0.85 && apart(1000, 1050) < 0.06);
+    // Bursts of any pace with pauses between them are the same.
+    let bursts = |ns: u64| {
+        let mut record = a.clone();
+        record.arrivals.gap_ns = of(&[[ns; 9].as_slice(), &[5_000_000]].concat());
+        record
+    };
+    let all = distances(&bursts(500), &bursts(9_000), none);
+    assert!(all.iter().all(|d| d.distance < 0.1), "{all:?}");
 }
 
 /// What a filesystem writes back: half of it 4 KiB, the rest in any multiple of it up to 1 MiB.

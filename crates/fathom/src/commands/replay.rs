@@ -20,7 +20,7 @@ use fathom_model::record::RunKind;
 use fathom_model::workload::Job;
 use fathom_observe::trace::file::TraceError;
 use fathom_observe::trace::open::Source;
-use fathom_observe::trace::requests::{Mapping, Wanted, reference};
+use fathom_observe::trace::requests::{DriverCount, Mapping, Reference, Wanted, reference};
 use fathom_report::capture as report;
 use fathom_study::capture::faults_of_trace;
 use fathom_study::capture::likeness::{self, Changed};
@@ -33,7 +33,7 @@ use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// A request in larger pieces than that is issued in several.
+/// A request that is larger is issued in pieces of so much, and no more that was merged becomes one.
 const BUFFER_BYTES_MAX: u64 = 1 << 20;
 /// In flight at most, whatever the trace had.
 const DEPTH_MAX: u32 = 1024;
@@ -58,6 +58,10 @@ pub struct Order<'a> {
     pub buffer_bytes: u32,
     /// What the trace looks like, as far as it is replayed.
     pub reference: CaptureRecord,
+    /// The most that was merged and is issued as one.
+    pub run_bytes_max: u64,
+    /// Reads and writes that the driver of the trace got.
+    pub driver: [DriverCount; 2],
     /// The device of the trace.
     pub from_bytes: u64,
     /// Left out of the trace.
@@ -229,8 +233,9 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
     let source = open(args).map_err(failed)?;
     let so_far = source.so_far().clone();
     let goes_on = || reading.goes_on(&so_far);
-    let found = reference(source, wanted, buffer_bytes / 512, &goes_on);
-    let (mut reference, left_out) = found.map_err(failed)?;
+    let sectors_max = (buffer_bytes / 512, (BUFFER_BYTES_MAX / 512) as u32);
+    let found = reference(source, wanted, sectors_max, &goes_on).map_err(failed)?;
+    let Reference { load: mut reference, left_out, run_bytes_max, driver } = found;
     drop(reading);
     if stop.is_set() {
         return Err(ended_before(output));
@@ -257,6 +262,8 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
         depth,
         buffer_bytes,
         reference,
+        run_bytes_max,
+        driver,
         from_bytes: whole.size_bytes.max(whole.places.end_byte),
         left_out,
         why_reads_only,

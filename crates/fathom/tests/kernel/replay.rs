@@ -370,60 +370,105 @@ fn from_the_page_cache() {
     }
 }
 
-/// Bursts of 64 writes one behind the other, which became one request each: the device gets few here too. Of the same writes without
-/// a word of a merge each is handed over by itself, and the device gets them so.
-fn merged() {
-    const BURSTS: u64 = 40;
-    let sandbox = Sandbox::new();
-    let burst = |number: u64, is_merged: bool| {
-        let (from_us, first) = (number * 5000, number * 512);
+const BURSTS: u64 = 120;
+
+/// Bursts of writes one behind the other.
+#[derive(Debug, Clone, Copy)]
+struct Burst {
+    writes: u64,
+    apart_us: u64,
+    /// Of another process, one behind each write.
+    reads: u64,
+    is_merged: bool,
+}
+
+impl Burst {
+    /// What blkparse prints of them, each merged into one request or by itself.
+    fn text(self) -> String {
         let mut out = String::new();
-        let mut line = |us: u64, action: &str, sector: u64, sectors: u64, who: &str| {
+        let mut line = |us: u64, action: &str, (letters, sector, sectors): (&str, u64, u64)| {
             let (s, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
-            let text = format!("{sector} + {sectors} [{who}]");
-            writeln!(out, "8,0 0 0 {s}.{ns:09} 9 {action} W {text}").unwrap();
+            let who = if action == "C" { "0" } else { "x" };
+            writeln!(out, "8,0 0 0 {s}.{ns:09} 9 {action} {letters} {sector} + {sectors} [{who}]")
+                .unwrap();
         };
-        for n in 0..64 {
-            line(from_us + n, "Q", first + 8 * n, 8, "x");
-            if is_merged && n > 0 {
-                line(from_us + n, "M", first + 8 * n, 8, "x");
+        for number in 0..BURSTS {
+            let (from_us, first) = (number * 5000, number * 512);
+            let write = |n: u64| ("W", first + 8 * n, 8);
+            for n in 0..self.writes {
+                let us = from_us + n * self.apart_us;
+                line(us, "Q", write(n));
+                if self.is_merged && n > 0 {
+                    line(us, "M", write(n));
+                }
+                if n < self.reads {
+                    let read = ("R", (n * 977 + number * 131) % 8000 * 8, 8);
+                    line(us, "Q", read);
+                    line(us, "D", read);
+                    line(us, "C", read);
+                }
             }
-        }
-        let pieces = if is_merged { 1 } else { 64 };
-        let sectors = 512 / pieces;
-        for (us, action, who) in [(100, "D", "x"), (900, "C", "0")] {
-            for piece in 0..pieces {
-                line(from_us + us, action, first + piece * sectors, sectors, who);
+            for (us, action) in [(1000, "D"), (1900, "C")] {
+                if self.is_merged {
+                    line(from_us + us, action, ("W", first, 8 * self.writes));
+                } else {
+                    (0..self.writes).for_each(|n| line(from_us + us, action, write(n)));
+                }
             }
         }
         out
-    };
-    let replayed = |is_merged: bool| {
+    }
+}
+
+/// Writes that were one request to the driver of the trace are one here, however few, whatever comes between them, and slowly too. Of the
+/// same writes without a word of a merge each is handed over by itself. Either way they count as they arrived.
+fn merged() {
+    let sandbox = Sandbox::new();
+    let replayed = |burst: Burst, more: &[&str]| {
         let device = patterned(&sandbox, 32 * MIB);
         // What is merged is merged by whoever hands it over, and not by a scheduler that waits for more.
         fs::write(format!("/sys/block/{}/queue/scheduler", device.name()), "none").unwrap();
-        let path = sandbox.dir().join(format!("{is_merged}.txt"));
-        let text: String = (0..BURSTS).map(|number| burst(number, is_merged)).collect();
-        fs::write(&path, text).unwrap();
-        let counts = || -> [u64; 2] {
+        let path = sandbox.dir().join("t.txt");
+        fs::write(&path, burst.text()).unwrap();
+        let writes = || -> u64 {
             let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.name())).unwrap();
-            let of = |at: usize| stat.split_whitespace().nth(at).unwrap().parse().unwrap();
-            [of(4), of(5)]
+            stat.split_whitespace().nth(4).unwrap().parse().unwrap()
         };
-        let before = counts();
-        let words = ["replay", p(&path), p(device.path()), &consent(&device)];
+        let before = writes();
+        let id = consent(&device);
+        let words = [&["replay", p(&path), p(device.path()), &id], more].concat();
         let done = sandbox.json(&words, &[0, 1]);
-        let after = counts();
+        let count = writes() - before;
         let record = done.records().remove(0);
-        assert_eq!(record["capture"]["classes"][0]["count"], BURSTS * 64, "{record}");
-        let told = done.findings().contains(&"replay-merges".to_owned());
-        (after[0] - before[0], after[1] - before[1], told)
+        let classes = record["capture"]["classes"].as_array().unwrap();
+        let class = classes.iter().find(|class| class["class"] == "write").unwrap();
+        assert_eq!(class["count"], BURSTS * burst.writes, "{record}");
+        assert_eq!(class["bytes"], BURSTS * burst.writes * 4096, "{record}");
+        done.has_not("replay-engine");
+        (count, done)
     };
-    let (writes, merges, told) = replayed(true);
-    assert!(writes < BURSTS * 8 && merges > BURSTS * 48, "{writes} writes, {merges} merged");
-    let (apart, _, _) = replayed(false);
+    let burst = Burst { writes: 64, apart_us: 1, reads: 0, is_merged: true };
+    for (burst, more) in [
+        (burst, &[][..]),
+        (Burst { writes: 2, ..burst }, &[]),
+        (Burst { apart_us: 10, reads: 60, ..burst }, &[]),
+        (Burst { writes: 16, apart_us: 50, ..burst }, &["--speed=0.2x"]),
+        (burst, &["--speed=max"]),
+    ] {
+        let (writes, done) = replayed(burst, more);
+        assert_eq!(writes, BURSTS, "{burst:?} {more:?}");
+        done.has_not("replay-merges");
+    }
+    // They wait for the last, and arrived when they did.
+    let (writes, done) = replayed(Burst { writes: 16, apart_us: 50, ..burst }, &[]);
+    assert_eq!(writes, BURSTS);
+    let result = done.result();
+    let all = result["likeness"].as_array().unwrap();
+    let gaps = all.iter().find(|d| d["figure"] == "time between arrivals").unwrap();
+    assert!(gaps["distance"].as_f64().unwrap() < 0.5, "{gaps}");
+    let (apart, done) = replayed(Burst { is_merged: false, ..burst }, &[]);
     assert!(apart > BURSTS * 32, "{apart} writes of what was not merged");
-    assert!(!told || writes > 2 * BURSTS, "{writes} writes of {BURSTS} are the same load");
+    done.has_not("replay-merges");
 }
 
 /// Flushes that a device has done.

@@ -3,6 +3,7 @@
 mod count;
 mod feed;
 mod found;
+mod merges;
 
 use self::count::{Counted, count};
 use self::feed::{Fed, feed};
@@ -17,7 +18,7 @@ use fathom_load::target::LoadTarget;
 use fathom_model::capture::REPLAY;
 use fathom_model::event::Event;
 use fathom_model::finding::Finding;
-use fathom_model::record::{DeviceDelta, Ending, Record};
+use fathom_model::record::{Ending, Record};
 use fathom_model::stack::Stack;
 use fathom_model::workload::Job;
 use fathom_observe::trace::requests::{Map, Mapping};
@@ -75,7 +76,7 @@ fn filled(
     let mode = OpenMode { write: order.wanted.writes, direct, ..OpenMode::default() };
     let load = target.open(mode, false).map_err(in_own_words)?;
     let (rules, lowered) = rules(lab, order, &load)?;
-    let map = map(order, &load, rules.buffer_bytes).map_err(LabError::Usage)?;
+    let map = map(order, &load).map_err(LabError::Usage)?;
     if !direct {
         // The file was written a moment ago: reads would come from memory.
         target.drop_cached_pages()?;
@@ -104,6 +105,7 @@ fn filled(
         around(&root, &devices, || threads(lab, order, (&load, &label), map, rules));
     let done = done.map_err(|error| of_player(target.path(), &error))?;
     known.extend(changes(lab, target, &before, &known));
+    let issued = done.cost.issued;
     let mut record = record(lab, order, (&label, started_unix_ns), (map, done));
     record.process_cpu = deltas.process_cpu;
     record.system_cpu = deltas.system_cpu;
@@ -114,10 +116,7 @@ fn filled(
     record.heat = deltas.heat;
     known.extend(found::cached(lab, order, map));
     if record.ending == Ending::Complete {
-        let tops: Vec<&str> = before.top_block_devices().iter().map(|n| n.name.as_str()).collect();
-        let is_top = |device: &&DeviceDelta| tops.contains(&device.name.as_str());
-        let devices: Vec<&DeviceDelta> = record.devices.iter().filter(is_top).collect();
-        known.extend(found::merged_otherwise(order, &devices));
+        known.extend(merges::otherwise(order, &record, &before, issued));
     }
     known.append(&mut record.findings);
     record.findings = known;
@@ -195,7 +194,8 @@ fn rules(
     load: &LoadTarget,
 ) -> Result<(ReplayRules, Option<Finding>), LabError> {
     let block_bytes = load.logical_block_bytes().max(1);
-    let buffer_bytes = u64::from(order.buffer_bytes).next_multiple_of(block_bytes);
+    let largest = u64::from(order.buffer_bytes).max(order.run_bytes_max);
+    let buffer_bytes = largest.next_multiple_of(block_bytes);
     let (free_bytes, memory) = lab.free_memory();
     let most = free_bytes / 4 / buffer_bytes;
     if most == 0 {
@@ -207,24 +207,17 @@ fn rules(
         depth,
         buffer_bytes: buffer_bytes as u32,
         is_timed: order.speed.is_some(),
-        with_ring: order.why_no_ring.is_none() && !(load.is_direct() && is_merged(order)),
+        with_ring: order.why_no_ring.is_none(),
         seed: lab.seeds.next_u64(),
     };
     Ok((rules, (depth < order.depth).then(|| found::lowered(order.depth, depth, free_bytes))))
 }
 
-/// True when a tenth and more of the requests were merged. What io_uring cannot start at once it leaves to threads, one by one, which
-/// nothing merges; a call of libaio hands over all that it gets as one.
-fn is_merged(order: &Order<'_>) -> bool {
-    let merges = order.reference.merges[0] + order.reference.merges[1];
-    10 * merges >= order.reference.requests() && merges > 0
-}
-
-fn map(order: &Order<'_>, load: &LoadTarget, buffer_bytes: u32) -> Result<Map, String> {
+fn map(order: &Order<'_>, load: &LoadTarget) -> Result<Map, String> {
     let (from_bytes, to_bytes) = (order.from_bytes, load.size_bytes());
     let end_byte = order.reference.places.end_byte;
     let block_bytes = if load.is_direct() { load.logical_block_bytes() } else { 512 };
-    fits(order.mapping, (end_byte, to_bytes), buffer_bytes, order.is_new)?;
+    fits(order.mapping, (end_byte, to_bytes), order.buffer_bytes, order.is_new)?;
     let usual = if end_byte <= to_bytes { Mapping::Fit } else { Mapping::Scale };
     let mapping = order.mapping.unwrap_or(usual);
     Ok(Map { mapping, from_bytes, to_bytes, block_bytes })

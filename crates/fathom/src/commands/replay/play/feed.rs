@@ -2,10 +2,10 @@
 
 use crate::commands::replay::Order;
 use fathom_load::replay::{Announce, ReplayKind, ReplayQueues, ReplayRequest};
-use fathom_observe::trace::event::{Action, Class, Event, Flags};
+use fathom_observe::trace::event::{Class, Event, Flags};
+use fathom_observe::trace::joined::{Joined, Run};
 use fathom_observe::trace::open::Source;
 use fathom_observe::trace::requests::{Map, Requests, parts};
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How long the reader waits when the queue is full.
@@ -37,8 +37,7 @@ pub fn feed(
         }
     };
     let mut requests = Requests::of(order.wanted);
-    let mut arrivals = Arrivals::default();
-    let (mut first_ns, mut last_ns) = (None, 0);
+    let (mut joined, mut times) = (Joined::default(), Times::default());
     loop {
         let event = match source.next_event() {
             Ok(event) => event,
@@ -47,40 +46,85 @@ pub fn feed(
                 return fed;
             }
         };
-        let arrival = match &event {
-            Some(event) => {
-                arrivals.merge(event);
-                requests.request(event).and_then(|event| arrivals.push(event))
-            }
-            None => arrivals.pop(),
-        };
-        let Some((arrival, joins)) = arrival else {
-            match event {
-                Some(_) => continue,
-                None => break,
-            }
-        };
-        last_ns = arrival.time_ns.max(last_ns);
-        let passed_ns = last_ns - *first_ns.get_or_insert(last_ns);
-        let due_ns = (passed_ns as f64 / order.speed.unwrap_or(1.0)) as u64;
-        for (number, part) in parts(&arrival, order.buffer_bytes / 512).enumerate() {
-            let mut request = request(&part, map, buffer_bytes, due_ns);
-            (request.is_rest, request.joins) = (number > 0, joins);
-            while let Err(back) = queues.requests.push(request) {
-                if is_over() {
+        if let Some(event) = &event {
+            let arrival = requests.request(event);
+            times.begin(arrival.as_ref());
+            joined.see(event, arrival);
+        }
+        let next =
+            |joined: &mut Joined| if event.is_some() { joined.next_run() } else { joined.rest() };
+        while let Some(run) = next(&mut joined) {
+            for request in issued(order, (map, buffer_bytes), &run, &mut times) {
+                if !push(queues, request, is_over) {
                     return fed;
                 }
-                request = back;
-                std::thread::sleep(PAUSE);
+                fed.requests += 1;
             }
-            fed.requests += 1;
         }
         if is_over() {
             return fed;
         }
+        if event.is_none() {
+            break;
+        }
     }
     fed.broken = source.cut_off();
     fed
+}
+
+/// Waits for a place in the queue; false when none is needed any more.
+fn push(queues: &ReplayQueues, request: ReplayRequest, is_over: &dyn Fn() -> bool) -> bool {
+    let mut request = request;
+    while let Err(back) = queues.requests.push(request) {
+        if is_over() {
+            return false;
+        }
+        request = back;
+        std::thread::sleep(PAUSE);
+    }
+    true
+}
+
+/// Times of the trace as they count from its first request on.
+#[derive(Default)]
+struct Times {
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl Times {
+    fn begin(&mut self, arrival: Option<&Event>) {
+        self.first_ns = self.first_ns.or(arrival.map(|event| event.time_ns));
+    }
+
+    /// When one of a run is due, before speed: time that goes back stands still.
+    fn passed_ns(&mut self, run: &Run, arrival: &Event) -> u64 {
+        self.last_ns = self.last_ns.max(run.last_ns);
+        let before_ns = run.last_ns - arrival.time_ns.min(run.last_ns);
+        (self.last_ns - before_ns).saturating_sub(self.first_ns.unwrap_or(0))
+    }
+}
+
+/// A run as it is issued: all that it has, in parts, each of which says whether another one follows.
+fn issued(
+    order: &Order<'_>,
+    (map, buffer_bytes): (Map, u32),
+    run: &Run,
+    times: &mut Times,
+) -> Vec<ReplayRequest> {
+    let mut all = Vec::new();
+    for arrival in &run.arrivals {
+        let passed_ns = times.passed_ns(run, arrival);
+        let due_ns = (passed_ns as f64 / order.speed.unwrap_or(1.0)) as u64;
+        for (number, part) in parts(arrival, order.buffer_bytes / 512).enumerate() {
+            let request = request(&part, map, buffer_bytes, due_ns);
+            all.push(ReplayRequest { is_rest: number > 0, is_followed: true, ..request });
+        }
+    }
+    if let Some(last) = all.last_mut() {
+        last.is_followed = false;
+    }
+    all
 }
 
 /// A part of a request on the target. What has to be durable is so by fdatasync(2), which io_uring issues as well.
@@ -95,7 +139,7 @@ fn request(event: &Event, map: Map, buffer_bytes: u32, due_ns: u64) -> ReplayReq
     let size_bytes = size.min(u64::from(buffer_bytes)) as u32;
     let has = |flag| kind == ReplayKind::Write && event.flags.has(flag);
     let (flush_before, flush_after) = (has(Flags::PREFLUSH), has(Flags::FUA));
-    let (is_rest, joins) = (false, false);
+    let (is_rest, is_followed) = (false, false);
     ReplayRequest {
         due_ns,
         kind,
@@ -104,62 +148,37 @@ fn request(event: &Event, map: Map, buffer_bytes: u32, due_ns: u64) -> ReplayReq
         flush_before,
         flush_after,
         is_rest,
-        joins,
-    }
-}
-
-/// Arrivals that are held back until it shows whether they were merged into one before them. That comes right behind each, but for
-/// what other processors do meanwhile.
-#[derive(Debug, Default)]
-struct Arrivals(VecDeque<(Event, bool)>);
-
-/// So many are held back.
-const HELD: usize = 16;
-
-impl Arrivals {
-    /// Another one; the oldest when there are enough.
-    fn push(&mut self, event: Event) -> Option<(Event, bool)> {
-        self.0.push_back((event, false));
-        if self.0.len() > HELD { self.pop() } else { None }
-    }
-
-    /// The oldest, when no more come.
-    fn pop(&mut self) -> Option<(Event, bool)> {
-        self.0.pop_front()
-    }
-
-    /// An event that may say so of one.
-    fn merge(&mut self, event: &Event) {
-        if !matches!(event.action, Action::BackMerge | Action::FrontMerge) {
-            return;
-        }
-        let is_it = |(arrived, _): &&mut (Event, bool)| {
-            (arrived.class, arrived.sector) == (event.class, event.sector)
-        };
-        if let Some((_, joins)) = self.0.iter_mut().rev().find(is_it) {
-            *joins = true;
-        }
+        is_followed,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_observe::trace::event::Action;
 
+    /// Times are the trace's, of what waits for others too; where time goes back it stands still.
     #[test]
-    fn what_was_merged_is_known_though_others_come_between() {
-        let at = |action, sector| Event { sector, sectors: 8, ..Event::new(action, 0) };
-        let mut arrivals = Arrivals::default();
-        for sector in [0, 8, 1000] {
-            assert_eq!(arrivals.push(at(Action::Queue, sector)), None);
-        }
-        arrivals.merge(&at(Action::BackMerge, 8));
-        arrivals.merge(&at(Action::Issue, 1000));
-        let told: Vec<(u64, bool)> = std::iter::from_fn(|| arrivals.pop())
-            .map(|(event, joins)| (event.sector, joins))
-            .collect();
-        assert_eq!(told, [(0, false), (8, true), (1000, false)]);
-        let handed_on = (0..100).filter_map(|n| arrivals.push(at(Action::Queue, n))).count();
-        assert_eq!(handed_on, 100 - HELD);
+    fn each_of_a_run_keeps_its_time() {
+        let at =
+            |us: u64, sector| Event { sector, sectors: 8, ..Event::new(Action::Queue, us * 1000) };
+        let run = |arrivals: &[Event]| {
+            let mut joined = Joined::default();
+            for event in arrivals {
+                joined.see(event, Some(*event));
+                joined.see(&Event { action: Action::BackMerge, ..*event }, None);
+            }
+            joined.rest().expect("one run")
+        };
+        let mut times = Times::default();
+        let first = run(&[at(100, 0), at(150, 8), at(300, 16)]);
+        times.begin(Some(&first.arrivals[0]));
+        let mut passed = |run: &Run| -> Vec<u64> {
+            run.arrivals.iter().map(|one| times.passed_ns(run, one) / 1000).collect()
+        };
+        assert_eq!(passed(&first), [0, 50, 200]);
+        assert_eq!(passed(&run(&[at(400, 80), at(450, 88)])), [300, 350]);
+        assert_eq!(passed(&run(&[at(200, 800)])), [350]);
+        assert_eq!(passed(&run(&[at(500, 8000)])), [400]);
     }
 }

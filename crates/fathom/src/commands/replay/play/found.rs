@@ -8,7 +8,7 @@ use fathom_check::rules::heads_move;
 use fathom_lab::Lab;
 use fathom_load::replay::{ReplayCost, ReplayKind, ReplayRequest};
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::record::{DeviceDelta, IoFailure};
+use fathom_model::record::IoFailure;
 use fathom_model::stack::Stack;
 use fathom_observe::trace::requests::{Map, Mapping};
 use fathom_stats::Histogram;
@@ -87,41 +87,6 @@ fn mapping(map: Map) -> Finding {
     };
     let text = format!("{from} on {to} ({}{smaller}): {how}", map.mapping.word());
     Finding::new("replay-map", Severity::Note, text)
-}
-
-/// So many times more, or fewer, requests of the device than in the trace are another load of it.
-const DRIVER_TIMES: f64 = 2.0;
-/// Of fewer that says little.
-const DRIVER_MIN: u64 = 100;
-
-/// What arrived is the same, but not what became of it on the way to the device, by the counts of the device on top: more or fewer were merged
-/// or cut there. At another speed that is as it has to be.
-pub fn merged_otherwise(order: &Order<'_>, devices: &[&DeviceDelta]) -> Option<Finding> {
-    let before = order.reference.issued;
-    let here: u64 = devices.iter().map(|device| device.reads + device.writes).sum();
-    let least = before.min(here);
-    if order.wanted.of_driver || least == 0 || before.max(here) < DRIVER_MIN {
-        return None;
-    }
-    let times = before.max(here) as f64 / least as f64;
-    let severity = if order.speed == Some(1.0) { Severity::Doubtful } else { Severity::Note };
-    let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-    let text = format!(
-        "the device of the trace got {} reads and writes, {} got {}: on the way {} than there",
-        format_count(before),
-        names.join(" + "),
-        format_count(here),
-        if here > before {
-            "fewer were merged, or more were cut,"
-        } else {
-            "more were merged, or fewer were cut,"
-        }
-    );
-    (times > DRIVER_TIMES).then(|| {
-        Finding::new("replay-merges", severity, text).advise(
-            "requests that come together are merged by the scheduler and the queue of the target: compare its scheduler, nomerges and max_sectors_kb with those of the device of the trace",
-        )
-    })
 }
 
 /// How many times smaller the target is than the device of the trace.
