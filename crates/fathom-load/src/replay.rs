@@ -154,6 +154,8 @@ pub struct ReplayCost {
     pub start_ns: u64,
     /// Reads and writes that were handed over.
     pub issued: [u64; 2],
+    /// How often fdatasync(2) was.
+    pub syncs: u64,
     /// How often a request was due and the queue of requests was empty: the reader was too slow.
     pub starved: u64,
 }
@@ -197,6 +199,7 @@ fn go(
         window_ns: clock.now_ns() - player.start_ns(),
         start_ns: player.start_ns(),
         issued: player.issued(),
+        syncs: player.syncs(),
         starved: player.starved(),
     })
 }
@@ -326,7 +329,7 @@ mod tests {
         requests.extend([write(20, false, true), write(21, true, false)]);
         for with_ring in [true, false] {
             let (_, cost, content) = run(&requests, false, with_ring);
-            assert_eq!(cost.issued, [0, 3]);
+            assert_eq!((cost.issued, cost.syncs), ([0, 3], 1));
             let written: Vec<_> = content.chunks(BLOCK as usize).collect();
             for (block, bytes) in written.iter().enumerate() {
                 let is_written = matches!(block, 8..12 | 20 | 21);

@@ -112,6 +112,7 @@ pub(super) struct Player<'a, 'f> {
     written: u64,
     /// Reads and writes that were handed over.
     issued: [u64; 2],
+    syncs: u64,
     start_ns: u64,
     starved: u64,
 }
@@ -139,6 +140,7 @@ impl<'a, 'f> Player<'a, 'f> {
             filler: Filler::noise(rules.seed),
             written: 0,
             issued: [0; 2],
+            syncs: 0,
             start_ns: clock.now_ns(),
             starved: 0,
         }
@@ -152,6 +154,11 @@ impl<'a, 'f> Player<'a, 'f> {
     /// Reads and writes that were handed over.
     pub(super) fn issued(&self) -> [u64; 2] {
         self.issued
+    }
+
+    /// How often fdatasync(2) was.
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs
     }
 
     /// How often the reader was too slow.
@@ -207,6 +214,7 @@ impl<'a, 'f> Player<'a, 'f> {
     }
 
     fn queue(&mut self, slot: u32, op: Op) {
+        self.syncs += u64::from(op == Op::Fdatasync);
         self.way.queue(slot, op);
         self.queued += 1;
     }

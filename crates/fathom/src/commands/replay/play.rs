@@ -105,7 +105,7 @@ fn filled(
         around(&root, &devices, || threads(lab, order, (&load, &label), map, rules));
     let done = done.map_err(|error| of_player(target.path(), &error))?;
     known.extend(changes(lab, target, &before, &known));
-    let issued = done.cost.issued;
+    let cost = done.cost;
     let mut record = record(lab, order, (&label, started_unix_ns), (map, done));
     record.process_cpu = deltas.process_cpu;
     record.system_cpu = deltas.system_cpu;
@@ -116,7 +116,7 @@ fn filled(
     record.heat = deltas.heat;
     known.extend(found::cached(lab, order, map));
     if record.ending == Ending::Complete {
-        known.extend(merges::otherwise(order, &record, &before, issued));
+        known.extend(merges::otherwise(order, &record, &before, &cost));
     }
     known.append(&mut record.findings);
     record.findings = known;

@@ -2,6 +2,7 @@
 
 use crate::commands::replay::Order;
 use fathom_base::units::format_count;
+use fathom_load::replay::ReplayCost;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{DeviceDelta, Record};
 use fathom_model::stack::Stack;
@@ -27,6 +28,8 @@ struct Seen {
     /// What the devices on top counted, of everybody.
     count: u64,
     bytes: u64,
+    /// Of the count those that move nothing, as each flush that is asked for is a write to these counters: at least and at most.
+    empty: (u64, u64),
 }
 
 /// What became of requests on the way.
@@ -67,7 +70,12 @@ impl Way {
 impl Seen {
     /// What was handed over, as far as others cannot have had it: they have a sector for each request at least.
     fn ours_min(&self) -> u64 {
-        self.count.saturating_sub(self.bytes.saturating_sub(self.issued_bytes) / SECTOR_BYTES)
+        let others = self.bytes.saturating_sub(self.issued_bytes) / SECTOR_BYTES;
+        self.count.saturating_sub(others + self.empty.1)
+    }
+
+    fn ours_max(&self) -> u64 {
+        self.count.saturating_sub(self.empty.0)
     }
 
     /// None where the numbers are alike, too small, or not known.
@@ -82,7 +90,7 @@ impl Seen {
             let is_cut = is_more(ours, self.issued);
             return Some(if is_cut { Way::Cut } else { Way::Apart });
         }
-        is_more(count, self.count).then_some(Way::Whole)
+        is_more(count, self.ours_max()).then_some(Way::Whole)
     }
 }
 
@@ -103,7 +111,7 @@ pub fn otherwise(
     order: &Order<'_>,
     record: &Record,
     stack: &Stack,
-    issued: [u64; 2],
+    cost: &ReplayCost,
 ) -> Option<Finding> {
     let tops: Vec<&str> = stack.top_block_devices().iter().map(|n| n.name.as_str()).collect();
     let is_top = |device: &&DeviceDelta| tops.contains(&device.name.as_str());
@@ -114,6 +122,8 @@ pub fn otherwise(
     let sum = |of: fn(&DeviceDelta) -> u64| devices.iter().map(|device| of(device)).sum::<u64>();
     let seen =
         [(sum(|d| d.reads), sum(|d| d.read_bytes)), (sum(|d| d.writes), sum(|d| d.written_bytes))];
+    let flushes = sum(|d| d.flushes.unwrap_or(0));
+    let empty = [(0, 0), (flushes.min(cost.syncs), flushes + cost.syncs)];
     let mut told = Vec::new();
     for (at, word) in ["read", "write"].into_iter().enumerate() {
         let class = record.capture.as_deref().and_then(|capture| capture.class(word));
@@ -121,10 +131,11 @@ pub fn otherwise(
         let (count, bytes) = seen[at];
         let seen = Seen {
             driver: order.driver[at],
-            issued: issued[at],
+            issued: cost.issued[at],
             issued_bytes: class.bytes,
             count,
             bytes,
+            empty: empty[at],
         };
         told.extend(seen.way().map(|way| (word, seen, way)));
     }
@@ -145,10 +156,15 @@ pub fn otherwise(
 }
 
 fn text(names: &str, word: &str, seen: &Seen, way: Way) -> String {
-    let here = if way == Way::Whole { seen.count } else { seen.ours_min() };
-    let least = if here == seen.count { "" } else { "at least " };
+    let here = if way == Way::Whole { seen.ours_max() } else { seen.ours_min() };
+    let is_sure = seen.ours_min() == seen.ours_max();
+    let limit = match way {
+        _ if is_sure => "",
+        Way::Whole => "at most ",
+        _ => "at least ",
+    };
     format!(
-        "the device of the trace got {} {word}s, {names} got {least}{}: on the way {} than there",
+        "the device of the trace got {} {word}s, {names} got {limit}{}: on the way {} than there",
         format_count(seen.driver.count),
         format_count(here),
         way.words()
@@ -163,11 +179,31 @@ mod tests {
     const KIB: u64 = 1 << 10;
 
     /// The trace's driver got so many, of so many pieces; so many were handed over, and the device counted so many; each with its bytes.
+    fn seen(driver: (u64, u64), issued: (u64, u64), device: (u64, u64)) -> Seen {
+        let ((count, pieces), (issued, issued_bytes)) = (driver, issued);
+        let driver = DriverCount { count, pieces };
+        let (count, bytes) = device;
+        Seen { driver, issued, issued_bytes, count, bytes, empty: (0, 0) }
+    }
+
     fn way(driver: (u64, u64), issued: (u64, u64), device: (u64, u64)) -> Option<Way> {
-        let (count, pieces) = driver;
-        let ((issued, issued_bytes), (seen, bytes)) = (issued, device);
-        Seen { driver: DriverCount { count, pieces }, issued, issued_bytes, count: seen, bytes }
-            .way()
+        seen(driver, issued, device).way()
+    }
+
+    /// 90 writes and 61 flushes are 151 writes of these counters.
+    #[test]
+    fn flushes_are_no_writes() {
+        let flushed = |driver, count| {
+            let issued = (90, 14_942_208);
+            Seen { empty: (61, 122), ..seen((driver, driver), issued, (count, 14_942_208)) }
+        };
+        assert_eq!(flushed(90, 151).way(), None);
+        assert_eq!(flushed(90, 90 + 61 + 200).way(), Some(Way::Cut));
+        assert_eq!(flushed(151, 151).way(), Some(Way::Whole));
+        let told = text("loop0", "write", &flushed(151, 151), Way::Whole);
+        assert!(told.contains("loop0 got at most 90: on the way more were merged"), "{told}");
+        let told = text("loop0", "write", &flushed(90, 351), Way::Cut);
+        assert!(told.contains("loop0 got at least 229: on the way more were cut"), "{told}");
     }
 
     #[test]
