@@ -275,6 +275,18 @@ impl ChangeLog {
         self.entries.values().rev().filter(|e| e.state != State::Undone).cloned().collect()
     }
 
+    /// By which the programs that a change starts, and all that these start, are known again.
+    #[must_use]
+    pub fn program_mark(&self, step: Step) -> String {
+        format!("{}/{step}", self.run_id)
+    }
+
+    /// The same of those that take it back.
+    #[must_use]
+    pub fn undo_mark(&self, step: Step) -> String {
+        format!("{}/{step}/back", self.run_id)
+    }
+
     /// One change.
     #[must_use]
     pub fn entry(&self, step: Step) -> Option<&Entry> {

@@ -13,6 +13,7 @@ use fathom_guard::changes::{ChangeLog, Step};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
 use fathom_model::plan::OwnKnob;
+use fathom_sys::child;
 use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
 
@@ -261,11 +262,15 @@ fn apply_own(
     };
     let step = intend(log, &change)?;
     log.fault_point(&format!("before {id} is written"));
-    let written = own::write(own, &at, &setting.value, wait);
+    let mark = log.program_mark(step);
+    let written = own::write(own, &at, &setting.value, &mark, wait);
     log.fault_point(&format!("after {id} is written"));
     let now = own::read(own, &at, wait);
     change.left = now.iter().map(|now| value(now)).collect();
-    log.made(step, Change::Knobs(change)).map_err(journal)?;
+    // Where something of it could not be ended, it is not over: whoever takes it back looks for that first.
+    if written.is_ok() || child::carriers_of_anyone(root, &[mark]).is_empty() {
+        log.made(step, Change::Knobs(change)).map_err(journal)?;
+    }
     let place = setting.place.name();
     written.map_err(|reason| KnobError::Write {
         knob: id.clone(),

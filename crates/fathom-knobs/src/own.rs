@@ -14,6 +14,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -109,7 +110,9 @@ pub fn read(own: &OwnKnob, at: &KnobAt, wait: &mut Wait<'_>) -> Result<String, S
     let Wait { note, stop } = wait;
     let mut slow = |text: &str| note(&format!("own.{}: its read command {text}", own.name));
     let mut wait = Wait { note: &mut slow, stop: *stop };
-    let text = run(&own.read, at, Stdio::piped(), TIME_MAX, &mut wait)?;
+    let mark = read_mark();
+    let run = Run { command: &own.read, at, mark: &mark, time_max: TIME_MAX };
+    let text = run.to_the_end(Stdio::piped(), &mut wait)?;
     let value = text.trim();
     if value.is_empty() {
         Err(format!("`{}` printed nothing", own.read))
@@ -118,17 +121,61 @@ pub fn read(own: &OwnKnob, at: &KnobAt, wait: &mut Wait<'_>) -> Result<String, S
     }
 }
 
-/// Runs the write command with the value in place of `{value}`, as one word for the shell.
+/// A mark of its own for each read: it is ended by who has started it, or does no harm.
+fn read_mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("own {} {}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Runs the write command with the value in place of `{value}`, as one word for the shell. By the mark, which is used for this write only,
+/// [`end_writers`] knows it and all that it starts.
 ///
 /// # Errors
-/// As [`read`].
-pub fn write(own: &OwnKnob, at: &KnobAt, value: &str, wait: &mut Wait<'_>) -> Result<(), String> {
+/// As [`read`]; all that it has started is ended then, as far as this user may and it does not wait for a device in the kernel.
+pub fn write(
+    own: &OwnKnob,
+    at: &KnobAt,
+    value: &str,
+    mark: &str,
+    wait: &mut Wait<'_>,
+) -> Result<(), String> {
     let Wait { note, stop } = wait;
     let mut slow = |text: &str| note(&format!("own.{}: its write command {text}", own.name));
     let mut wait = Wait { note: &mut slow, stop: *stop };
     let command = own.write.replace("{value}", &shell::word(value));
     // What it prints is nobody's, and a daemon that it starts would hold a pipe open.
-    run(&command, at, Stdio::null(), TIME_MAX, &mut wait).map(drop)
+    let run = Run { command: &command, at, mark, time_max: TIME_MAX };
+    run.to_the_end(Stdio::null(), &mut wait).map(drop)
+}
+
+/// Ends the writes with these marks that nobody knows the end of, wherever the kernel has not: what they have started may write after the
+/// value was read.
+///
+/// # Errors
+/// What runs on all the same: it waits for a device in the kernel, or is another user's.
+pub fn end_writers(
+    root: &SysRoot,
+    own: &OwnKnob,
+    marks: &[String],
+    wait: &mut Wait<'_>,
+) -> Result<(), String> {
+    if child::carriers_of_anyone(root, marks).is_empty() {
+        return Ok(());
+    }
+    let name = &own.name;
+    if child::end_carriers(root, marks) {
+        (wait.note)(&format!("own.{name}: its write command was still at work, and was ended"));
+    }
+    match child::carriers_of_anyone(root, marks).first() {
+        None => Ok(()),
+        Some(pid) => {
+            let line = process::command_line(root, *pid);
+            Err(format!(
+                "its write command has started process {pid} ({line}), which cannot be ended and may write yet; when it has ended: \
+                 fathom restore"
+            ))
+        }
+    }
 }
 
 /// The shell for a command, where that was run first.
@@ -146,93 +193,117 @@ fn shell_at(command: &str, at: &KnobAt) -> Result<Command, String> {
     Ok(shell)
 }
 
-/// Runs a command to its end, unless somebody asks for the end of all. That it is waited for is told once it takes longer than most.
-fn run(
-    command: &str,
-    at: &KnobAt,
-    output: Stdio,
+/// A command that is to be run.
+struct Run<'a> {
+    command: &'a str,
+    at: &'a KnobAt,
+    mark: &'a str,
     time_max: Duration,
-    wait: &mut Wait<'_>,
-) -> Result<String, String> {
-    let failed = |reason: String| format!("`{command}`: {reason}");
-    if wait.is_over() {
-        return Err(failed(UNBEGUN.to_owned()));
-    }
-    let mut shell = shell_at(command, at).map_err(failed)?;
-    // No pipe: a daemon that it starts may keep it. Once the command has ended, nothing more comes into it.
-    let said = nameless("said").ok();
-    let errors = said.as_ref().and_then(|file| file.try_clone().ok());
-    shell.stdout(output).stderr(errors.map_or_else(Stdio::null, Stdio::from));
-    // A group of its own, so that all that it has started can be ended with it. Others than root may have to be asked for a
-    // password, which only who is in the terminal's group can be.
-    let is_apart = process::is_root();
-    if is_apart {
-        shell.process_group(0);
-        // In the terminal's group it would hear Ctrl-C in the middle of its work.
-        hears_signals(&mut shell);
-    }
-    // It must not write on after fathom was killed, when the value has been put back already.
-    dies_with_parent(&mut shell);
-    let mut started = shell.spawn().map_err(|error| failed(error.to_string()))?;
-    let output = started.stdout.take();
-    let (tell, told) = mpsc::channel();
-    // Read beside the wait: a command that prints much must not wait for a reader for ever.
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let taken = output.map(|output| output.take(VALUE_BYTES_MAX).read_to_string(&mut text));
-        // After a failure nobody listens.
-        tell.send((taken.is_none_or(|taken| taken.is_ok()), text)).ok();
-    });
-    let ended = ended(&mut started, command, (time_max, is_apart), wait).map_err(failed);
-    said.iter().for_each(child::close_nameless);
-    let status = ended?;
-    if !status.success() {
-        return Err(failed(format!("failed ({status}){}", last_line(said))));
-    }
-    match told.recv_timeout(OPEN_MAX) {
-        Ok((true, text)) => Ok(text),
-        Ok((false, _)) | Err(RecvTimeoutError::Disconnected) => {
-            Err(failed("printed no text".to_owned()))
-        }
-        Err(RecvTimeoutError::Timeout) => Err(failed(
-            "has ended, and something that it started holds its output open; give that >/dev/null"
-                .to_owned(),
-        )),
-    }
 }
 
-/// Waits for the end of a command that runs, in a group of its own or not.
-fn ended(
-    started: &mut Child,
-    command: &str,
-    (time_max, is_apart): (Duration, bool),
-    wait: &mut Wait<'_>,
-) -> Result<ExitStatus, String> {
-    let (begun, mut is_told) = (Instant::now(), false);
-    loop {
-        if let Some(status) = started.try_wait().map_err(|error| error.to_string())? {
-            return Ok(status);
-        }
-        if wait.is_over() {
-            match is_apart {
-                true => child::end_with_group(started),
-                false => kill(started, is_apart),
+impl Run<'_> {
+    /// Runs it to its end, unless somebody asks for the end of all. Of one that fails or is ended nothing goes on, also where that has left its
+    /// group (setsid, sudo).
+    fn to_the_end(&self, output: Stdio, wait: &mut Wait<'_>) -> Result<String, String> {
+        let done = if wait.is_over() {
+            Err(UNBEGUN.to_owned())
+        } else {
+            let done = self.tried(output, wait);
+            if done.is_err() {
+                child::end_carriers(&SysRoot::live(), &[self.mark]);
             }
-            return Err("ended, because somebody asked for the end".to_owned());
+            done
+        };
+        done.map_err(|reason| format!("`{}`: {reason}", self.command))
+    }
+
+    /// Starts it, in a group of its own or not.
+    fn started(&self, output: Stdio, said: Option<&File>) -> Result<(Child, bool), String> {
+        let mut shell = shell_at(self.command, self.at)?;
+        let errors = said.and_then(|file| file.try_clone().ok());
+        shell.stdout(output).stderr(errors.map_or_else(Stdio::null, Stdio::from));
+        // A group of its own, so that all that it has started can be ended with it. Others than root may have to be asked for a
+        // password, which only who is in the terminal's group can be.
+        let is_apart = process::is_root();
+        if is_apart {
+            shell.process_group(0);
+            // In the terminal's group it would hear Ctrl-C in the middle of its work.
+            hears_signals(&mut shell);
         }
-        if begun.elapsed() >= time_max {
-            kill(started, is_apart);
-            return Err(format!("took longer than {} s", time_max.as_secs()));
+        // It must not write on after fathom was killed, when the value has been put back already. What it has started is known by the mark.
+        dies_with_parent(&mut shell);
+        child::carries(&mut shell, self.mark);
+        let started = shell.spawn().map_err(|error| error.to_string())?;
+        Ok((started, is_apart))
+    }
+
+    fn tried(&self, output: Stdio, wait: &mut Wait<'_>) -> Result<String, String> {
+        // No pipe: a daemon that it starts may keep it. Once the command has ended, nothing more comes into it.
+        let said = nameless("said").ok();
+        let (mut started, is_apart) = self.started(output, said.as_ref())?;
+        let output = started.stdout.take();
+        let (tell, told) = mpsc::channel();
+        // Read beside the wait: a command that prints much must not wait for a reader for ever.
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            let taken = output.map(|output| output.take(VALUE_BYTES_MAX).read_to_string(&mut text));
+            // After a failure nobody listens.
+            tell.send((taken.is_none_or(|taken| taken.is_ok()), text)).ok();
+        });
+        let ended = self.ended(&mut started, is_apart, wait);
+        said.iter().for_each(child::close_nameless);
+        let status = ended?;
+        if !status.success() {
+            return Err(format!("failed ({status}){}", last_line(said)));
         }
-        if begun.elapsed() >= QUIET_MAX && !is_told {
-            let most = time_max.as_secs();
-            let who = if wait.stop.is_some() { "Ctrl-C" } else { "a second Ctrl-C" };
-            (wait.note)(&format!(
-                "`{command}` is waited for, at most {most} s in all ({who} ends it)"
-            ));
-            is_told = true;
+        match told.recv_timeout(OPEN_MAX) {
+            Ok((true, text)) => Ok(text),
+            Ok((false, _)) | Err(RecvTimeoutError::Disconnected) => {
+                Err("printed no text".to_owned())
+            }
+            Err(RecvTimeoutError::Timeout) => Err(
+                "has ended, and something that it started holds its output open; give that >/dev/null"
+                    .to_owned(),
+            ),
         }
-        std::thread::sleep(LOOK);
+    }
+
+    /// Waits for its end. That it is waited for is told once it takes longer than most.
+    fn ended(
+        &self,
+        started: &mut Child,
+        is_apart: bool,
+        wait: &mut Wait<'_>,
+    ) -> Result<ExitStatus, String> {
+        let (begun, mut is_told) = (Instant::now(), false);
+        let most = self.time_max.as_secs();
+        loop {
+            if let Some(status) = started.try_wait().map_err(|error| error.to_string())? {
+                return Ok(status);
+            }
+            if wait.is_over() {
+                // Asked first, wherever they are, then killed with all that has lost its mark.
+                child::end_carriers(&SysRoot::live(), &[self.mark]);
+                match is_apart {
+                    true => child::end_with_group(started),
+                    false => kill(started, is_apart),
+                }
+                return Err("ended, because somebody asked for the end".to_owned());
+            }
+            if begun.elapsed() >= self.time_max {
+                kill(started, is_apart);
+                return Err(format!("took longer than {most} s"));
+            }
+            if begun.elapsed() >= QUIET_MAX && !is_told {
+                let who = if wait.stop.is_some() { "Ctrl-C" } else { "a second Ctrl-C" };
+                let command = self.command;
+                (wait.note)(&format!(
+                    "`{command}` is waited for, at most {most} s in all ({who} ends it)"
+                ));
+                is_told = true;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 }
 
@@ -284,7 +355,7 @@ mod tests {
         let file = dir.path().join("value").display().to_string();
         let own = own(&format!("cat {file}"), &format!("echo {{value}} > {file}"));
         assert!(read(&own, &KnobAt::default(), &mut quiet()).is_err());
-        write(&own, &KnobAt::default(), "a b; rm -rf \"$HOME\"", &mut quiet()).unwrap();
+        write(&own, &KnobAt::default(), "a b; rm -rf \"$HOME\"", "m/1", &mut quiet()).unwrap();
         assert_eq!(read(&own, &KnobAt::default(), &mut quiet()).unwrap(), "a b; rm -rf \"$HOME\"");
     }
 
@@ -302,7 +373,9 @@ mod tests {
         let (limit, mut notes) = (Duration::from_secs(2), Vec::new());
         let mut slow = |text: &str| notes.push(text.to_owned());
         let mut wait = Wait::to_the_end(&mut slow);
-        let late = run(&command, &KnobAt::default(), Stdio::null(), limit, &mut wait).unwrap_err();
+        let (at, mark) = (&KnobAt::default(), &read_mark());
+        let run = Run { command: &command, at, mark, time_max: limit };
+        let late = run.to_the_end(Stdio::null(), &mut wait).unwrap_err();
         assert!(late.contains("took longer than 2 s"), "{late}");
         let told =
             format!("`{command}` is waited for, at most 2 s in all (a second Ctrl-C ends it)");
@@ -334,7 +407,8 @@ mod tests {
         });
         let (begun, mut note) = (Instant::now(), |_: &str| ());
         let mut wait = Wait { note: &mut note, stop: Some(&flag) };
-        let ended = write(&own("true", &command), &KnobAt::default(), "1", &mut wait).unwrap_err();
+        let ended =
+            write(&own("true", &command), &KnobAt::default(), "1", "m/2", &mut wait).unwrap_err();
         by.join().unwrap();
         assert!(ended.ends_with("ended, because somebody asked for the end"), "{ended}");
         assert!(begun.elapsed() < Duration::from_secs(30), "it was waited for");
@@ -358,7 +432,7 @@ mod tests {
         let daemon = format!(
             "(sleep 1; dd if=/dev/zero bs=64k count=1 >&2 2>/dev/null; stat -Lc %s /proc/self/fd/2 > {size}.new; mv {size}.new {size}; exec sleep 1000) & echo $! > {pid}"
         );
-        write(&own("true", &daemon), &KnobAt::default(), "1", &mut quiet()).unwrap();
+        write(&own("true", &daemon), &KnobAt::default(), "1", "m/2", &mut quiet()).unwrap();
         let begun = Instant::now();
         while !std::path::Path::new(&size).exists() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it does not run");
@@ -421,7 +495,8 @@ mod tests {
         assert!(why.ends_with("failed (exit status: 3): too late"), "{why}");
         // Also of one that says much.
         let much = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 4";
-        let why = write(&own("true", much), &KnobAt::default(), "1", &mut quiet()).unwrap_err();
+        let why =
+            write(&own("true", much), &KnobAt::default(), "1", "m/2", &mut quiet()).unwrap_err();
         assert!(why.ends_with("failed (exit status: 4): line 1999"), "{why}");
     }
 }

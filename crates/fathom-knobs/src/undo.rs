@@ -8,7 +8,7 @@ use crate::oldest;
 use crate::own::{self, Wait};
 use crate::settle;
 use crate::site::{Site, device_at, device_of};
-use fathom_guard::changes::{ChangeLog, Step};
+use fathom_guard::changes::{ChangeLog, State, Step};
 use fathom_inspect::identity::{DeviceIdKind, device_id};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobAt, KnobChange, KnobPlace, KnobValue};
@@ -106,7 +106,7 @@ pub fn undo(
         wait.stop = None;
     }
     let outcome = match &change.own {
-        Some(own) => undo_own(root, log, own, change, force, wait),
+        Some(own) => undo_own(root, (log, step), own, change, force, wait),
         None => undo_at(root, log, step, change, force),
     };
     if let Undo::ChangedBySomebody { foreign } = &outcome {
@@ -432,13 +432,16 @@ fn aims(
 
 fn undo_own(
     root: &SysRoot,
-    log: &ChangeLog,
+    (log, step): (&ChangeLog, Step),
     own: &OwnKnob,
     change: &KnobChange,
     force: bool,
     wait: &mut Wait<'_>,
 ) -> Undo {
     let Some(before) = change.before.first() else { return Undo::AlreadyBack };
+    if let Err(reason) = end_writers(root, (log, step), own, wait) {
+        return Undo::Failed(reason);
+    }
     if !log.shares_paths(root) && !log.maker().has_same_root(root) {
         return Undo::NotHere(format!(
             "its commands may do something else here; {}",
@@ -460,7 +463,7 @@ fn undo_own(
         }
         // Killed in the middle of the first write: nobody else has set it since. Later somebody may have.
         Err(_) if force || change.left.is_empty() => {
-            return write_back(log, own, &at, before, wait);
+            return write_back((log, step), own, &at, before, wait);
         }
         Err(reason) => {
             let told = told(&change.before);
@@ -484,19 +487,32 @@ fn undo_own(
         let (knob, before, left) = (before.knob.clone(), before.value.clone(), left.value.clone());
         return Undo::ChangedBySomebody { foreign: vec![Foreign { knob, before, left, now }] };
     }
-    write_back(log, own, &at, before, wait)
+    write_back((log, step), own, &at, before, wait)
+}
+
+/// Ends writes that were begun and of which nobody has noted the end, whoever was killed meanwhile: they would write after the value was read.
+fn end_writers(
+    root: &SysRoot,
+    (log, step): (&ChangeLog, Step),
+    own: &OwnKnob,
+    wait: &mut Wait<'_>,
+) -> Result<(), String> {
+    let is_noted = log.entry(step).is_some_and(|entry| entry.state == State::Made);
+    let first = (!is_noted).then(|| log.program_mark(step));
+    let marks: Vec<String> = first.into_iter().chain([log.undo_mark(step)]).collect();
+    own::end_writers(root, own, &marks, wait)
 }
 
 /// Writes what was before, and sees that it is there.
 fn write_back(
-    log: &ChangeLog,
+    (log, step): (&ChangeLog, Step),
     own: &OwnKnob,
     at: &KnobAt,
     before: &KnobValue,
     wait: &mut Wait<'_>,
 ) -> Undo {
     log.fault_point(&format!("before {} is written", before.knob));
-    let written = own::write(own, at, &before.value, wait);
+    let written = own::write(own, at, &before.value, &log.undo_mark(step), wait);
     log.fault_point(&format!("after {} is written", before.knob));
     match (written, own::read(own, at, wait)) {
         // What counts is what is there, also after a command that was ended.

@@ -38,7 +38,7 @@ fn programs_end_before_test_files_are_removed() {
     };
     let step = log.intend(program(0, 0)).expect("is noted");
     let words = ["sleep", "600"].map(OsString::from);
-    let mark = machine::program_mark(&log, step);
+    let mark = log.program_mark(step);
     let mut sleeper = Program::start(&root, &words, dir.path(), Output::default(), &mark)
         .expect("sleep is started");
     log.made(step, program(sleeper.pid, sleeper.start_time_ticks)).expect("is noted");

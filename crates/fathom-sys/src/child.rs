@@ -114,7 +114,6 @@ impl Program {
         let mut command = Command::new(program);
         command
             .args(arguments)
-            .env(MARK, mark)
             .current_dir(dir)
             .stdin(to(output.stdin))
             .stdout(to(output.stdout))
@@ -122,7 +121,7 @@ impl Program {
             .process_group(0);
         process::dies_with_parent(&mut command);
         process::hears_signals(&mut command);
-        process::has_lock_limit(&mut command, number_of(mark));
+        carries(&mut command, mark);
         let child = command.spawn()?;
         let pid = child.id();
         let start_time_ticks = process::start_time_ticks(root, pid).unwrap_or(0);
@@ -325,6 +324,27 @@ pub fn marks(root: &SysRoot) -> Vec<String> {
 #[must_use]
 pub fn carriers(root: &SysRoot, mark: &str) -> Vec<u32> {
     left_behind(root, 0, &[mark])
+}
+
+/// All processes that carry one of the marks' numbers, or the marks themselves: also those that this user must not end.
+#[must_use]
+pub fn carriers_of_anyone<M: AsRef<str>>(root: &SysRoot, marks: &[M]) -> Vec<u32> {
+    let numbers: Vec<u64> = marks.iter().map(|mark| number_of(mark.as_ref())).collect();
+    let marks: Vec<&str> = marks.iter().map(AsRef::as_ref).collect();
+    let own = left_behind(root, 0, &marks);
+    let is_one = |pid: &u32| {
+        // Remains (zombies) have limits, too.
+        own.contains(pid)
+            || lock_limit(root, *pid).is_some_and(|own| numbers.contains(&own))
+                && process::group(root, *pid).is_some()
+    };
+    root.names("proc").iter().filter_map(|name| name.parse().ok()).filter(is_one).collect()
+}
+
+/// The program that this command starts, and all that it starts, carry this mark.
+pub fn carries(command: &mut Command, mark: &str) {
+    command.env(MARK, mark);
+    process::has_lock_limit(command, number_of(mark));
 }
 
 /// The numbers of marks that processes have, whatever became of their environment.

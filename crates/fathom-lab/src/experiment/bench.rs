@@ -444,8 +444,7 @@ impl Bench {
         let log = Self::log(&mut self.log)?;
         let step = log.intend(change(0, 0))?;
         log.fault_point("before a program is started");
-        let started =
-            Program::start(&lab.root, words, dir, output, &machine::program_mark(log, step));
+        let started = Program::start(&lab.root, words, dir, output, &log.program_mark(step));
         log.fault_point("after a program was started");
         match started {
             Ok(program) => match log.made(step, change(program.pid, program.start_time_ticks)) {
@@ -477,8 +476,7 @@ impl Bench {
         let mut ended = log.pending();
         ended.retain(|entry| of_them(&entry.change));
         // What has left its group is known by its mark.
-        let marks: Vec<String> =
-            ended.iter().map(|entry| machine::program_mark(log, entry.step)).collect();
+        let marks: Vec<String> = ended.iter().map(|entry| log.program_mark(entry.step)).collect();
         child::end_carriers(&self.root, &marks);
         for entry in ended {
             log.undone(entry.step)?;

@@ -367,11 +367,6 @@ fn systemctl(arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
 }
 
-/// By which a program and all that it starts are known again.
-pub(crate) fn program_mark(log: &ChangeLog, step: Step) -> String {
-    format!("{}/{step}", log.run_id())
-}
-
 /// Puts one change back; with `force` also a governor that somebody else has set since.
 pub(crate) fn undo(
     root: &SysRoot,
@@ -407,7 +402,7 @@ pub(crate) fn undo(
         MachineChange::Program { .. } => {
             log.fault_point("before a program is ended");
             // Not its group alone: what it has started may have left that.
-            let was_there = child::end_left_behind(root, 0, &program_mark(log, step));
+            let was_there = child::end_left_behind(root, 0, &log.program_mark(step));
             log.fault_point("after a program was ended");
             if was_there { Outcome::Restored } else { Outcome::AlreadyBack }
         }

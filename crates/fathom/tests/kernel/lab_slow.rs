@@ -15,6 +15,8 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_hangs_reading", &needs, read_hangs),
         kernel_test("lab_hangs_before_it_is_set", &needs, reading_hangs_before_it_is_set),
         kernel_test("lab_hangs_putting_back", &needs, putting_back_hangs),
+        kernel_test("lab_killed_writing", &needs, killed_writing),
+        kernel_test("lab_interrupted_beside_its_group", &needs, beside_its_group),
     ]
 }
 
@@ -72,6 +74,47 @@ fn write_hangs() {
     own.sandbox.nothing_left(&[]);
     let left = own.sandbox.run(&["restore", "--list"]);
     assert!(left.stdout.contains("Nothing is left changed."), "{left:?}");
+}
+
+/// How long a script takes that writes late.
+const LATE: Duration = Duration::from_secs(4);
+
+/// The kernel ends the shell of a write with fathom, and not what that has started, which would write after the value was read and the change
+/// forgotten.
+fn killed_writing() {
+    for signals in [&["KILL"][..], &["INT", "INT"]] {
+        let own = Own::new();
+        let script = own.sandbox.scratch.join("late");
+        let (value, flag) = (p(&own.value), p(&own.flag));
+        let text = format!("trap '' TERM\n: > {flag}\nsleep 4\necho $1 > {value}\n");
+        fs::write(&script, text).unwrap();
+        let write = format!("sh {} {{value}} && true", p(&script));
+        let file = own.plan("true", "cat VALUE", &write);
+        let running = own.sandbox.start(&["lab", p(&file)], "note", 1);
+        wait_until("it writes", || own.flag.exists());
+        let begun = Instant::now();
+        for signal in signals {
+            running.signal(signal);
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        running.finish();
+        let done = own.sandbox.run(&["restore"]);
+        let took = begun.elapsed();
+        assert_eq!((done.code, own.now().as_str()), (0, "a\n"), "{signals:?}: {done:?}");
+        std::thread::sleep(LATE.saturating_sub(begun.elapsed()) + Duration::from_secs(1));
+        assert_eq!(own.now(), "a\n", "{signals:?}, after {took:?}: {done:?}");
+    }
+}
+
+/// Ctrl-C ends the group of a write, which what it has started may have left.
+fn beside_its_group() {
+    let own = Own::new();
+    let write = "setsid sh -c \"sleep 4; echo b > VALUE\"; echo {value} > VALUE";
+    let file = own.plan("true", "cat VALUE", write);
+    let done = own.interrupt(&file, "own.x: its write command").finish();
+    assert_eq!((done.code, own.now().as_str()), (130, "a\n"), "{done:?}");
+    std::thread::sleep(LATE + Duration::from_secs(1));
+    assert_eq!(own.now(), "a\n", "{done:?}");
 }
 
 /// Read after the measurement: that is told, too, and there is no trial that would be void for it.
