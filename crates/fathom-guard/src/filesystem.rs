@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// What tells a mounted filesystem, or the part of it that is visible, from another one in the same place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,29 @@ pub struct FilesystemId {
     /// what older versions have noted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     devices: Vec<String>,
+    /// Which files are behind those of them that are loop devices: a copy may bear the path of the original.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    images: Vec<Image>,
+}
+
+/// The file behind a loop device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Image {
+    /// The identifier of the device.
+    device: String,
+    /// Of the file, within its filesystem.
+    inode: u64,
+    /// When it was made, in nanoseconds since 1970; none where its filesystem does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    born_ns: Option<i64>,
+}
+
+impl Image {
+    fn is_other_than(&self, other: &Self) -> bool {
+        let born = self.born_ns.zip(other.born_ns);
+        self.device == other.device
+            && (self.inode != other.inode || born.is_some_and(|(own, other)| own != other))
+    }
 }
 
 impl FilesystemId {
@@ -48,6 +72,7 @@ impl FilesystemId {
             boot_id: process::boot_id(root),
             root: mount.root.clone(),
             devices: devices(root, mount),
+            images: images(root, mount),
         })
     }
 
@@ -100,7 +125,13 @@ impl FilesystemId {
 
     /// True when they lie on the same devices, of which some may have been added or removed meanwhile, or on none.
     fn shares_devices(&self, other: &Self) -> bool {
-        self.devices == other.devices || self.devices.iter().any(|id| other.devices.contains(id))
+        let is_copy = |id: &String| {
+            let own = self.images.iter().filter(|image| image.device == *id);
+            own.into_iter().any(|own| other.images.iter().any(|image| own.is_other_than(image)))
+        };
+        let mut own = self.devices.iter();
+        (self.devices.is_empty() && other.devices.is_empty())
+            || own.any(|id| other.devices.contains(id) && !is_copy(id))
     }
 
     /// The mounts that certainly show it, a part or a copy of it.
@@ -172,6 +203,31 @@ fn devices(root: &SysRoot, mount: &Mount) -> Vec<String> {
     below(root, mount).into_iter().filter_map(|devno| device(root, devno)).collect()
 }
 
+/// The files behind those of them that are loop devices, or partitions of such.
+fn images(root: &SysRoot, mount: &Mount) -> Vec<Image> {
+    let image = |devno: DevNo| {
+        let found = BlockDir::by_devno(root, devno)?;
+        let disk = found.disk().filter(|_| found.is_partition()).and_then(|disk| disk.devno());
+        let (inode, born_ns) = image_behind(root, disk.unwrap_or(devno))?;
+        Some(Image { device: device(root, devno)?, inode, born_ns })
+    };
+    below(root, mount).into_iter().filter_map(image).collect()
+}
+
+/// Inode and time of birth of the file behind a loop device, in nanoseconds since 1970; none of others.
+fn image_behind(root: &SysRoot, devno: DevNo) -> Option<(u64, Option<i64>)> {
+    let image = loopdev::by_devno(root, devno)?;
+    let (_, inode) = image.backing_inode?;
+    let path = image.backing_path_verified(root);
+    let meta = path.and_then(|path| std::fs::metadata(root.path(path)).ok());
+    Some((inode, meta.as_ref().and_then(born_ns)))
+}
+
+fn born_ns(meta: &std::fs::Metadata) -> Option<i64> {
+    let since = meta.created().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_nanos()).ok()
+}
+
 /// The devices that a mounted filesystem lies on.
 fn below(root: &SysRoot, mount: &Mount) -> Vec<DevNo> {
     // Those without a device's number name their devices, and others the way to a machine that may not answer.
@@ -196,7 +252,8 @@ pub fn footing(root: &SysRoot, word: &str, path: &Path) -> Footing {
     };
     let lasting = |devno| told_by(root, devno, &|id| id.lasting().to_owned());
     let is_lasting = filesystem.is_some() || !numbers.is_empty();
-    let (size_bytes, inode) = if is_lasting { size_and_inode(root, path) } else { (None, None) };
+    let File { size_bytes, inode, born_ns } =
+        if is_lasting { file(root, path) } else { File::default() };
     let devices = numbers.into_iter().filter_map(lasting).collect();
     let is_device = relations::block_number(root, path).is_some();
     let mount = mounts::mount_of(&own, path).filter(|_| !is_device);
@@ -205,19 +262,32 @@ pub fn footing(root: &SysRoot, word: &str, path: &Path) -> Footing {
         let all: BTreeSet<&str> = both.filter(|option| !option.is_empty()).collect();
         all.into_iter().map(str::to_owned).collect()
     });
-    Footing { word: word.to_owned(), filesystem, devices, size_bytes, inode, mount_options }
+    let (word, settings) = (word.to_owned(), Vec::new());
+    Footing { word, filesystem, devices, size_bytes, inode, born_ns, mount_options, settings }
 }
 
-/// Of a device its size, and the inode of the image behind it; of a file its own; nothing of directories. (Files in memory are made
-/// anew by every boot.)
-fn size_and_inode(root: &SysRoot, path: &Path) -> (Option<u64>, Option<u64>) {
+/// What tells a file from another one with its path.
+#[derive(Debug, Default)]
+struct File {
+    size_bytes: Option<u64>,
+    inode: Option<u64>,
+    born_ns: Option<i64>,
+}
+
+/// Of a device its size, with the image behind it; of a file its own; nothing of directories. (Files in memory are made anew by every boot.)
+fn file(root: &SysRoot, path: &Path) -> File {
     if let Some(devno) = relations::block_number(root, path) {
         let size_bytes = BlockDir::by_devno(root, devno).and_then(|device| device.size_bytes());
-        let image = loopdev::by_devno(root, devno).and_then(|image| image.backing_inode);
-        return (size_bytes, image.map(|(_, inode)| inode));
+        let (inode, born_ns) = image_behind(root, devno).unzip();
+        return File { size_bytes, inode, born_ns: born_ns.flatten() };
     }
     let found = std::fs::metadata(root.path(path)).ok().filter(std::fs::Metadata::is_file);
-    (found.as_ref().map(std::fs::Metadata::len), found.as_ref().map(MetadataExt::ino))
+    let of = |meta: std::fs::Metadata| File {
+        size_bytes: Some(meta.len()),
+        inode: Some(meta.ino()),
+        born_ns: born_ns(&meta),
+    };
+    found.map(of).unwrap_or_default()
 }
 
 /// What a word of a plan leads to that names a small file whose content is what matters; none where it cannot be read.
@@ -232,7 +302,9 @@ pub fn content_footing(root: &SysRoot, word: &str, path: &Path) -> Option<Footin
         devices: vec![told],
         size_bytes,
         inode,
+        born_ns: None,
         mount_options: None,
+        settings: Vec::new(),
     })
 }
 
@@ -267,6 +339,7 @@ mod tests {
             boot_id: Some(boot.to_owned()),
             root: "/".into(),
             devices: Vec::new(),
+            images: Vec::new(),
         }
     }
 
@@ -283,6 +356,23 @@ mod tests {
         assert!(!a.is_surely(&id(Some("b"), 1, "x")));
         assert!(id(None, 1, "x").is_surely(&id(None, 1, "x")));
         assert!(!id(None, 1, "x").is_surely(&id(None, 1, "y")), "nothing can be said");
+    }
+
+    /// The original has another name by now.
+    #[test]
+    fn a_copy_that_bears_the_path_of_the_original_is_told_by_its_file() {
+        let on = |inode, born_ns| {
+            let device = "/srv/o.img".to_owned();
+            let images = vec![Image { device: device.clone(), inode, born_ns }];
+            FilesystemId { devices: vec![device], images, ..id(Some("a"), 1, "x") }
+        };
+        let original = on(12, Some(5));
+        assert!(original.shares_devices(&original));
+        assert!(!original.shares_devices(&on(13, Some(5))));
+        assert!(!original.shares_devices(&on(12, Some(6))), "with the inode of the original");
+        assert!(original.shares_devices(&on(12, None)), "not known");
+        let noted_before = FilesystemId { images: Vec::new(), ..original.clone() };
+        assert!(original.shares_devices(&noted_before) && noted_before.shares_devices(&original));
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub enum Undo {
     NotHere(String),
     /// The machine was booted since: the kernel began with its own values; noted.
     Rebooted,
+    /// It is back, and the journal cannot say so: the change stays there until that can be written. With the reason.
+    Unnoted(String),
     /// It could not be put back, with the reason; the change stays in the journal.
     Failed(String),
 }
@@ -64,6 +66,7 @@ impl fmt::Display for Undo {
             Self::Rebooted => {
                 f.write_str("nothing to do: the machine was booted since, and the kernel began with its own values")
             }
+            Self::Unnoted(reason) => write!(f, "as before, which the journal cannot say: {reason}"),
             Self::Failed(reason) => write!(f, "not restored: {reason}"),
         }
     }
@@ -118,7 +121,7 @@ pub fn undo(
     }
     match log.undone(step) {
         Ok(()) => outcome,
-        Err(error) => Undo::Failed(format!("it is back, but the journal cannot say so: {error}")),
+        Err(error) => Undo::Unnoted(error.to_string()),
     }
 }
 

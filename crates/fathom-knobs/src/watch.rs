@@ -3,7 +3,7 @@
 use crate::knob::{Home, Knob};
 use crate::names;
 use crate::resolve::Setting;
-use crate::scope::Scope;
+use crate::scope::{Scope, ScopeDevice};
 use crate::site::{Site, layers, read_spot};
 use fathom_sys::sysroot::SysRoot;
 
@@ -13,11 +13,13 @@ fn is_watched(knob: &Knob) -> bool {
     is_of_queue || knob.id.ends_with(".read_ahead_kb")
 }
 
-/// All of these that the layers of the scope have, with their values now.
+/// All of these that the layers of the scope have, with their values now: also those of the devices below the file of a loop device, which
+/// are set by nobody who does not name them.
 #[must_use]
 pub fn watched(root: &SysRoot, scope: &Scope<'_>) -> Vec<Setting> {
     let mut found = Vec::new();
-    for place in layers(scope) {
+    let behind = scope.devices.iter().filter(|device| device.is_behind_file);
+    for place in layers(scope).chain(behind.map(ScopeDevice::place)) {
         let Ok(site) = Site::find(root, &place) else { continue };
         for knob in names::all().iter().filter(|knob| is_watched(knob)) {
             let spot = site.spot(root, knob);

@@ -47,6 +47,8 @@ pub enum Outcome {
     NotHere(String),
     /// The machine was booted since, and began with its own values.
     Rebooted,
+    /// It is as before, and the journal cannot be written: there it stays until the next start has seen that.
+    Unnoted(String),
     /// It could not be put back; it stays in the journal.
     Failed(String),
 }
@@ -71,6 +73,7 @@ impl Outcome {
             Self::OtherMachine => "other_machine",
             Self::NotHere(_) => "not_here",
             Self::Rebooted => "rebooted",
+            Self::Unnoted(_) => "unnoted",
             Self::Failed(_) => "failed",
         }
     }
@@ -88,7 +91,7 @@ impl Outcome {
         let is_over = self.is_done() || matches!(self, Self::Gone(_));
         match if is_over { log.undone(step) } else { Ok(()) } {
             Ok(()) => self,
-            Err(error) => Self::Failed(error.to_string()),
+            Err(error) => Self::Unnoted(error.to_string()),
         }
     }
 }
@@ -102,6 +105,7 @@ impl Outcome {
             KnobUndo::Gone(what) => Self::Gone(what),
             KnobUndo::NotHere(what) => Self::NotHere(what),
             KnobUndo::Rebooted => Self::Rebooted,
+            KnobUndo::Unnoted(reason) => Self::Unnoted(reason),
             KnobUndo::Failed(reason) => Self::Failed(reason),
             KnobUndo::ChangedBySomebody { foreign } => {
                 let one = |f: &fathom_knobs::Foreign| {
@@ -133,6 +137,7 @@ impl From<SetupUndo> for Outcome {
             SetupUndo::Gone(what) => Self::Away(what),
             SetupUndo::NotHere(what) => Self::NotHere(what),
             SetupUndo::Rebooted => Self::Rebooted,
+            SetupUndo::Unnoted(reason) => Self::Unnoted(reason),
             SetupUndo::Failed(reason) => Self::Failed(reason),
         }
     }
@@ -176,6 +181,10 @@ impl fmt::Display for Report {
             Outcome::Rebooted => {
                 write!(f, "{what}: the machine was booted since, which put it back")
             }
+            Outcome::Unnoted(reason) => write!(
+                f,
+                "{what}: as it was before, which the journal of run {run_id} cannot say: {reason}; when it can be written: fathom restore"
+            ),
             Outcome::Failed(reason) => write!(f, "{what}: cannot be put back: {reason}"),
         }
     }
@@ -477,7 +486,9 @@ pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<Pending>, FileRef
 /// How many are back, in one line.
 #[must_use]
 pub fn summary(reports: &[Report]) -> String {
-    let done = reports.iter().filter(|report| report.outcome.is_done()).count();
+    let is_unnoted = |report: &&Report| matches!(report.outcome, Outcome::Unnoted(_));
+    let unnoted = reports.iter().filter(is_unnoted).count();
+    let done = reports.iter().filter(|report| report.outcome.is_done()).count() + unnoted;
     // Nobody knows how many changes stand in a journal that is not read.
     let journals = reports.iter().filter(|report| report.run_id.is_empty()).count();
     let changes = match (done, reports.len() - journals) {
@@ -486,6 +497,10 @@ pub fn summary(reports: &[Report]) -> String {
         (1, 1) => "1 change is back as before".to_owned(),
         (done, all) if done == all => format!("{all} changes are back as before"),
         (done, all) => format!("{done} of {all} changes are back as before"),
+    };
+    let changes = match unnoted {
+        0 => changes,
+        count => format!("{changes}, which the journal cannot say of {count}"),
     };
     match journals {
         0 => changes,

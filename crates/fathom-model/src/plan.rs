@@ -6,6 +6,7 @@ pub mod cell;
 pub mod outline;
 pub mod setup;
 
+use crate::change::knob::KnobPlace;
 use serde::{Deserialize, Serialize};
 use setup::SetupSpec;
 use std::collections::BTreeMap;
@@ -69,9 +70,28 @@ pub struct Footing {
     /// Number of a file within its filesystem, and of the image behind a loop device: another one may have its path by now.
     #[serde(default)]
     pub inode: Option<u64>,
+    /// When that file was made, in nanoseconds since 1970; none where its filesystem does not say. A file that is made anew may get the inode of
+    /// the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub born_ns: Option<i64>,
     /// With which options the filesystem is mounted that it lies on; none of devices, and where the plan or a boot may change them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_options: Option<Vec<String>>,
+    /// Settings of the queues and read-aheads below it that the plan does not set; none where a command of the plan's own or a boot may
+    /// change them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<FoundSetting>,
+}
+
+/// A setting as it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundSetting {
+    /// Of what.
+    pub place: KnobPlace,
+    /// Its identifier, such as `block.scheduler`.
+    pub knob: String,
+    /// As the kernel shows it.
+    pub value: String,
 }
 
 impl Footing {
@@ -95,6 +115,7 @@ impl Footing {
             .or_else(|| {
                 differs(self.inode, now.inode, |inode| format!("the file of inode {inode}"))
             })
+            .or_else(|| self.made_anew(now))
             .or_else(|| {
                 differs(self.size_bytes, now.size_bytes, |size| format!("{size} bytes long"))
             })
@@ -112,6 +133,13 @@ impl Footing {
                 let is_same = was.iter().all(|one| is.contains(one)) && was.len() == is.len();
                 (!is_same).then(|| (only(was, is), only(is, was)))
             })
+    }
+
+    /// The same inode, of a file that was made later.
+    fn made_anew(&self, now: &Self) -> Option<(String, String)> {
+        let (was, is) = self.born_ns.zip(now.born_ns)?;
+        let was_file = format!("the file of inode {}", self.inode?);
+        (was != is).then(|| (was_file, "a file that was made anew and got that number".to_owned()))
     }
 }
 

@@ -233,7 +233,9 @@ fn undo_steps(builder: &mut Builder<'_>, steps: &[Step]) -> Result<(), SetupErro
                 left.push(format!("{what}: somebody has changed it since ({found})"));
             }
             Undo::Gone(device) => left.push(format!("{what}: {device} is away")),
-            Undo::NotHere(why) | Undo::Failed(why) => left.push(format!("{what}: {why}")),
+            Undo::NotHere(why) | Undo::Unnoted(why) | Undo::Failed(why) => {
+                left.push(format!("{what}: {why}"));
+            }
         }
     }
     if left.is_empty() { Ok(()) } else { Err(SetupError::Left(left)) }

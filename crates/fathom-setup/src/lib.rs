@@ -112,6 +112,8 @@ pub enum Undo {
     NotHere(String),
     /// It did not survive the boot; noted in the journal.
     Rebooted,
+    /// It is taken back, and the journal cannot say so: the change stays there until that can be written. With the reason.
+    Unnoted(String),
     /// It could not be taken back, with the reason and the cure; it stays in the journal.
     Failed(String),
 }
@@ -203,6 +205,6 @@ pub fn undo(
     let is_done = matches!(undo, Undo::Restored | Undo::AlreadyBack | Undo::Rebooted);
     match if is_done { log.undone(step) } else { Ok(()) } {
         Ok(()) => undo,
-        Err(error) => Undo::Failed(error.to_string()),
+        Err(error) => Undo::Unnoted(error.to_string()),
     }
 }

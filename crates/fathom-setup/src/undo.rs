@@ -601,7 +601,8 @@ fn worse(a: Undo, b: Undo) -> Undo {
         Undo::Gone(_) => 3,
         Undo::NotHere(_) => 4,
         Undo::ChangedBySomebody { .. } => 5,
-        Undo::Failed(_) => 6,
+        Undo::Unnoted(_) => 6,
+        Undo::Failed(_) => 7,
     };
     if rank(&b) > rank(&a) { b } else { a }
 }

@@ -4,12 +4,15 @@ use crate::exit::Exit;
 use crate::session;
 use fathom_base::shell;
 use fathom_guard::filesystem;
+use fathom_inspect::stack;
+use fathom_knobs::{SCHEDULER, Scope, Setting, follows_scheduler, scope};
 use fathom_lab::experiment::resume;
-use fathom_model::plan::{Factor, FactorKind, Footing, Plan};
+use fathom_model::change::knob::KnobPlace;
+use fathom_model::plan::{FactorKind, Footing, FoundSetting, Plan};
 use fathom_store::{RunState, Store, StoreError, StoredRun};
 use fathom_sys::sysroot::SysRoot;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The most differences that a message names.
 const DIFFERENCES_MAX: usize = 6;
@@ -68,9 +71,9 @@ pub fn to_go_on_with(
     Err((text, Exit::Usage))
 }
 
-/// What a plan measures, what it builds on, and the workload files that it names.
+/// What a plan measures, what it builds on, and the workload files that it names. Loop devices that it has made lie in `state_dir`.
 #[must_use]
-pub fn footing(root: &SysRoot, plan: &Plan) -> Vec<Footing> {
+pub fn footing(root: &SysRoot, plan: &Plan, state_dir: &Path) -> Vec<Footing> {
     let own = plan.workloads.iter().filter_map(|workload| workload.target.as_ref());
     let mut words: Vec<String> =
         plan.target.iter().chain(&plan.setup.devices).chain(own).cloned().collect();
@@ -81,18 +84,20 @@ pub fn footing(root: &SysRoot, plan: &Plan) -> Vec<Footing> {
     let has_command = plan.workloads.iter().any(|workload| workload.command.is_some());
     let may_mount_anew = may_mount_anew(plan);
     let footing = |word: &String| {
-        let path = session::absolute_target(word);
+        let path = match is_made(word) {
+            true => state_dir.to_owned(),
+            false => PathBuf::from(session::absolute_target(word)),
+        };
         // Others are not there before.
-        let found =
-            path.starts_with('/').then(|| filesystem::footing(root, word, Path::new(&path)))?;
+        let found = path.is_absolute().then(|| filesystem::footing(root, word, &path))?;
         // What a command does with files is its own business: it may make them longer, or replace them.
-        let is_of_command = has_command && Path::new(&path).is_file();
+        let is_of_command = has_command && path.is_file();
         let found = match is_of_command {
-            true => Footing { size_bytes: None, inode: None, ..found },
+            true => Footing { size_bytes: None, inode: None, born_ns: None, ..found },
             false => found,
         };
         let mount_options = found.mount_options.filter(|_| !may_mount_anew);
-        Some(Footing { mount_options, ..found })
+        Some(Footing { mount_options, settings: unset(root, plan, &path), ..found })
     };
     let files = plan.workloads.iter().filter_map(|workload| workload.name.as_ref());
     let files = files.filter(|name| Path::new(name).extension().is_some_and(|end| end == "toml"));
@@ -100,26 +105,64 @@ pub fn footing(root: &SysRoot, plan: &Plan) -> Vec<Footing> {
     words.iter().filter_map(footing).chain(files.filter_map(content)).collect()
 }
 
-/// The plan itself may change with which options its targets are mounted, or a boot that it asks for.
-fn may_mount_anew(plan: &Plan) -> bool {
+/// A loop device over a file that fathom makes.
+fn is_made(word: &str) -> bool {
+    word.starts_with("loop:")
+}
+
+/// What of the queues and read-aheads below a path the plan leaves as it is. Its own commands may change any of it, and so may a boot.
+fn unset(root: &SysRoot, plan: &Plan, path: &Path) -> Vec<FoundSetting> {
+    if !plan.own_knobs.is_empty() || has_boots(plan) {
+        return Vec::new();
+    }
+    let stack = fathom_inspect::resolve(root, &stack::nearest_existing(path)).ok();
+    let (devices, mounts) = scope::of_stacks(root, stack.as_slice());
+    let scope = Scope { devices: &devices, mounts: &mounts, own: &[] };
+    let is_behind = |place: &KnobPlace| {
+        devices.iter().any(|device| device.is_behind_file && device.place() == *place)
+    };
+    let bare = |key| str::split_once(key, '@').map_or((key, false), |(id, _)| (id, true));
+    let keys: Vec<(&str, bool)> = knob_keys(plan).map(bare).collect();
+    // What lies below the file of a loop device is set by its name only.
+    let is_set = |one: &Setting| {
+        keys.iter().any(|(id, is_by_name)| {
+            let is_it = *id == one.knob || (*id == SCHEDULER && follows_scheduler(&one.knob));
+            is_it && (*is_by_name || !is_behind(&one.place))
+        })
+    };
+    let all = fathom_knobs::watched(root, &scope).into_iter().filter(|one| !is_set(one));
+    all.map(|Setting { knob, place, value }| FoundSetting { place, knob, value }).collect()
+}
+
+/// Every setting that the plan makes.
+fn knob_keys(plan: &Plan) -> impl Iterator<Item = &str> {
     let keys = plan.factors.iter().filter_map(|factor| match &factor.sets {
         FactorKind::Knob { id } => Some(id.as_str()),
         _ => None,
     });
-    let mut keys = keys.chain(plan.knobs.keys().map(String::as_str));
-    let is_boot = |factor: &Factor| matches!(factor.sets, FactorKind::Boot { .. });
+    keys.chain(plan.knobs.keys().map(String::as_str))
+}
+
+fn has_boots(plan: &Plan) -> bool {
+    plan.factors.iter().any(|factor| matches!(factor.sets, FactorKind::Boot { .. }))
+}
+
+/// The plan itself may change with which options its targets are mounted, or a boot that it asks for.
+fn may_mount_anew(plan: &Plan) -> bool {
     let is_of_device = |key: &str| {
         ["block.", "vm.", "bdi.", "md.", "scsi.", "nvme.", "mq-deadline.", "bfq.", "kyber."]
             .iter()
             .any(|family| key.starts_with(family))
     };
-    plan.factors.iter().any(is_boot) || keys.any(|key| !is_of_device(key))
+    has_boots(plan) || knob_keys(plan).any(|key| !is_of_device(key))
 }
 
-/// Adds every word of a plan's part that is the path of something that is there.
+/// Adds every word of a plan's part that is the path of something that is there, or makes a loop device.
 fn paths_in(part: &Value, found: &mut Vec<String>) {
     match part {
-        Value::String(word) if word.starts_with('/') && Path::new(word).exists() => {
+        Value::String(word)
+            if is_made(word) || (word.starts_with('/') && Path::new(word).exists()) =>
+        {
             found.push(word.clone());
         }
         Value::Array(parts) => parts.iter().for_each(|part| paths_in(part, found)),

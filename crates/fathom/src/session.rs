@@ -520,7 +520,8 @@ fn begin(
         store.begin_run(&head, &writer).map_err(internal)?;
         return Ok((head, Begun { plan: None, records: Vec::new() }));
     };
-    let footing = experiments::footing(root, plan);
+    let state_dir = store.path().parent().unwrap_or(Path::new("."));
+    let footing = experiments::footing(root, plan, state_dir);
     if let Some(run) = experiments::to_go_on_with(store, (plan, &footing), *resume, *is_new)? {
         store.take_up(&run.head.id, &writer).map_err(internal)?;
         let plan = store.plan(&run.head.id).map_err(internal)?;

@@ -289,7 +289,7 @@ impl Bench {
     /// Takes the setup down.
     pub fn take_down(&mut self, lab: &mut Lab<'_>) -> Result<(), LabError> {
         self.release_targets(lab);
-        let staying = self.staying();
+        let staying = self.staying(&lab.state_dir);
         self.look_at_strayed(lab, &staying);
         let places: Vec<PathBuf> = self.filesystems().into_iter().cloned().collect();
         let Some(built) = self.built.take() else { return Ok(()) };
@@ -305,10 +305,11 @@ impl Bench {
         done
     }
 
-    /// Names of the devices that the setup was built over.
-    fn staying(&self) -> Vec<String> {
+    /// Names of the devices that the setup was built over, and of those below the files that it made.
+    fn staying(&self, state_dir: &Path) -> Vec<String> {
         let spec = self.built.iter().map(|built| &built.spec);
-        let paths = spec.flat_map(super::outline::given);
+        let files = self.built.iter().map(|_| state_dir.to_owned());
+        let paths = spec.flat_map(super::outline::given).chain(files);
         let stacks: Vec<Stack> =
             paths.filter_map(|path| fathom_inspect::resolve(&self.root, &path).ok()).collect();
         let (devices, _) = fathom_knobs::scope::of_stacks(&self.root, &stacks);

@@ -2,7 +2,7 @@
 
 use fathom_knobs::Setting;
 use fathom_model::change::knob::KnobPlace;
-use fathom_sys::mounts;
+use fathom_sys::mounts::{self, Mount};
 use fathom_sys::sysroot::SysRoot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -76,16 +76,21 @@ impl TargetMounts {
             };
             let own = settings.iter().filter(is_here);
             let own: Vec<String> = own.map(|one| format!("{}={}", one.knob, one.value)).collect();
+            let is_commanded = |setting: &Setting| matches!(setting.place, KnobPlace::Own { .. });
+            let compared = match settings.iter().any(is_commanded) {
+                true => without_device(&now),
+                false => now.clone(),
+            };
             let usual = match own.is_empty() {
                 true => self.first.get(place),
                 false => self.usual.get(&(place.clone(), own.clone())),
             };
             match usual {
                 Some(usual) => {
-                    self.changed = self.changed.take().or_else(|| told(place, usual, &now));
+                    self.changed = self.changed.take().or_else(|| told(place, usual, &compared));
                 }
                 None if self.theirs.contains(place) => {}
-                None => drop(self.usual.insert((place.clone(), own), now.clone())),
+                None => drop(self.usual.insert((place.clone(), own), compared)),
             }
             self.set.push((place.clone(), now));
         }
@@ -107,7 +112,25 @@ fn options(root: &SysRoot, place: &Path) -> Option<BTreeSet<String>> {
     let all = mounts::own_mounts(root);
     let mount = all.iter().rfind(|mount| mount.mount_point == place)?;
     let both = mount.options.split(',').chain(mount.super_options.split(','));
-    Some(both.filter(|option| !option.is_empty()).map(str::to_owned).collect())
+    let options = both.filter(|option| !option.is_empty()).map(str::to_owned);
+    Some(options.chain([device(mount)]).collect())
+}
+
+/// Begins the word for the device below, which stands among the options.
+const DEVICE: &str = "device ";
+
+/// Which filesystem it is: another one may be mounted over it, with the same options.
+fn device(mount: &Mount) -> String {
+    // Some have a number of their own, which the next mount need not get.
+    match mount.devno.major {
+        0 => format!("{DEVICE}{}", mount.source),
+        _ => format!("{DEVICE}{}", mount.devno),
+    }
+}
+
+/// Commands of the user's own may mount the same on another loop device each time.
+fn without_device(options: &BTreeSet<String>) -> BTreeSet<String> {
+    options.iter().filter(|word| !word.starts_with(DEVICE)).cloned().collect()
 }
 
 fn told(place: &Path, left: &BTreeSet<String>, now: &BTreeSet<String>) -> Option<String> {
@@ -168,6 +191,35 @@ mod tests {
         let mut anew = Mounted::default();
         anew.learn(&root, &[&place]);
         assert_eq!(anew.changed(&root), None);
+    }
+
+    /// With the same options.
+    #[test]
+    fn another_filesystem_at_the_place_of_a_target_is_told() {
+        let tree = Tree::new();
+        let mount = |lines: &[&str]| {
+            let line = |one: &&str| format!("{one} / /srv/m rw - ext4 /dev/sda rw\n");
+            tree.put("proc/self/mountinfo", lines.iter().map(line).collect::<String>());
+        };
+        let (root, place) = (tree.root(), PathBuf::from("/srv/m"));
+        let mut mounts = TargetMounts::default();
+        let mut trial = |during: &[&str], after: &[&str]| {
+            mounts.look(&root, vec![place.clone()]);
+            mounts.learn(&root, &[]);
+            let before = mounts.changed(&root);
+            mount(during);
+            let told = (before, mounts.changed(&root));
+            mount(after);
+            told
+        };
+        let (one, both) = (&["41 22 7:3"], &["41 22 7:3", "42 41 7:4"]);
+        mount(one);
+        assert_eq!(trial(one, one), (None, None));
+        let (before, during) = trial(both, both);
+        let told = "somebody else changed how the filesystem at /srv/m is mounted: device 7:4 instead of device 7:3";
+        assert_eq!((before, during.as_deref()), (None, Some(told)));
+        assert_eq!(trial(both, one).0.as_deref(), Some(told));
+        assert_eq!(trial(one, one), (None, None));
     }
 
     /// Not only in the trial in which it is done, and until it is mounted as before.

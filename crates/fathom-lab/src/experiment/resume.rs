@@ -1,8 +1,10 @@
 //! What of an experiment is done already, and whether a plan is still the one that was begun.
 
 use fathom_base::order::Order;
+use fathom_knobs::{SCHEDULER, follows_scheduler};
+use fathom_model::change::knob::KnobPlace;
 use fathom_model::plan::cell::Slot;
-use fathom_model::plan::{Footing, Plan, PlanWorkload};
+use fathom_model::plan::{Footing, FoundSetting, Plan, PlanWorkload};
 use fathom_model::record::Record;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -88,10 +90,45 @@ pub fn differences(begun: &Plan, now: &Plan) -> Vec<String> {
 pub fn replaced(begun: &[Footing], now: &[Footing]) -> Vec<String> {
     let then = begun.iter().filter_map(|then| {
         let now = now.iter().find(|now| now.word == then.word)?;
-        let (was, is) = then.replaced_by(now)?;
-        Some(format!("{} was {was} and is {is}", then.word))
+        Some((then, now))
     });
-    then.collect()
+    let mut found: Vec<String> = Vec::new();
+    for (then, now) in then {
+        let is_other = then.replaced_by(now);
+        let told = is_other.map(|(was, is)| format!("{} was {was} and is {is}", then.word));
+        let settings = changed_settings(&then.settings, &now.settings);
+        // Several words may lead to one device.
+        let new = told.into_iter().chain(settings).filter(|text| !found.contains(text));
+        found.extend(new.collect::<Vec<_>>());
+    }
+    found
+}
+
+/// What no cell sets and is not as it was; what came with another scheduler is told with that.
+fn changed_settings(then: &[FoundSetting], now: &[FoundSetting]) -> Vec<String> {
+    let same = |was: &FoundSetting| {
+        let is_it = |is: &&FoundSetting| is.knob == was.knob && is_same(&is.place, &was.place);
+        now.iter().find(is_it).filter(|is| is.value != was.value)
+    };
+    let changed: Vec<_> = then.iter().filter_map(|was| Some((was, same(was)?))).collect();
+    let has_other_scheduler = |place: &KnobPlace| {
+        changed.iter().any(|(was, _)| was.knob == SCHEDULER && was.place == *place)
+    };
+    let own = changed
+        .iter()
+        .filter(|(was, _)| !(follows_scheduler(&was.knob) && has_other_scheduler(&was.place)));
+    let told = |(was, is): &(&FoundSetting, &FoundSetting)| {
+        format!("{} of {} was {} and is {}", was.knob, is.place.name(), was.value, is.value)
+    };
+    own.map(told).collect()
+}
+
+/// A boot may give a device another name.
+fn is_same(a: &KnobPlace, b: &KnobPlace) -> bool {
+    match (a, b) {
+        (KnobPlace::Device { id: a, .. }, KnobPlace::Device { id: b, .. }) => a == b,
+        _ => a == b,
+    }
 }
 
 fn compare(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
@@ -181,7 +218,9 @@ mod tests {
             devices: devices.iter().map(|&device| device.to_owned()).collect(),
             size_bytes: Some(4096),
             inode: Some(7),
+            born_ns: Some(100),
             mount_options: Some(["noatime", "rw"].map(str::to_owned).into()),
+            settings: Vec::new(),
         };
         let of = |begun: &Footing, now: &Footing| {
             replaced(std::slice::from_ref(begun), std::slice::from_ref(now))
@@ -217,10 +256,42 @@ mod tests {
         let recreated = Footing { inode: Some(8), ..begun.clone() };
         let told = ["/srv was the file of inode 7 and is the file of inode 8"];
         assert_eq!(of(&begun, &recreated), told);
+        let reused = Footing { born_ns: Some(200), ..begun.clone() };
+        let told =
+            ["/srv was the file of inode 7 and is a file that was made anew and got that number"];
+        assert_eq!(of(&begun, &reused), told);
+        assert_eq!(of(&begun, &Footing { born_ns: None, ..begun.clone() }), [""; 0]);
         let not_known = Footing { size_bytes: None, inode: None, ..begun.clone() };
         assert_eq!(of(&begun, &not_known), [""; 0]);
         let elsewhere = Footing { word: "/home".to_owned(), ..footing(None, &["/b.img"]) };
         assert_eq!(of(&begun, &elsewhere), [""; 0], "another word");
+    }
+
+    #[test]
+    fn settings_that_no_cell_sets_are_told_when_they_have_changed() {
+        let setting = |name: &str, knob: &str, value: &str| FoundSetting {
+            place: KnobPlace::Device { id: "wwn-1".to_owned(), name: name.to_owned() },
+            knob: knob.to_owned(),
+            value: value.to_owned(),
+        };
+        let of = |begun: &[FoundSetting], now: &[FoundSetting]| changed_settings(begun, now);
+        let all = |name: &str, scheduler: &str, requests: &str, merges: &str| {
+            vec![
+                setting(name, "block.nr_requests", requests),
+                setting(name, SCHEDULER, scheduler),
+                setting(name, "block.nomerges", merges),
+            ]
+        };
+        let begun = all("sda", "none", "64", "0");
+        assert_eq!(of(&begun, &all("sdb", "none", "64", "0")), [""; 0], "by its identifier");
+        assert_eq!(
+            of(&begun, &all("sdb", "bfq", "256", "2")),
+            ["block.scheduler of sdb was none and is bfq", "block.nomerges of sdb was 0 and is 2"]
+        );
+        let requests = of(&begun, &all("sda", "none", "8", "0"));
+        assert_eq!(requests, ["block.nr_requests of sda was 64 and is 8"]);
+        assert_eq!(of(&begun, &[]), [""; 0], "not known");
+        assert_eq!(of(&[], &begun), [""; 0], "of an older version");
     }
 
     /// By the words of the plan, of which the stored form has others.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const WITH_SCHEDULER: [&str; 2] = ["block.nr_requests", "block.wbt_lat_usec"];
 
 /// A setting that somebody else has changed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Theirs {
     pub place: KnobPlace,
     pub knob: String,

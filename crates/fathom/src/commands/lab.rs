@@ -13,7 +13,7 @@ use fathom_guard::{Consent, Protected};
 use fathom_knobs::Wait;
 use fathom_lab::experiment::outline::{self, Ground};
 use fathom_lab::experiment::{self, Ended, Experiment, Finished};
-use fathom_lab::restore::{self, Outcome};
+use fathom_lab::restore::{self, Outcome, Report};
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::outline::BeforeAfter;
 use fathom_model::plan::{DesignKind, Plan, PlanWorkload};
@@ -347,12 +347,17 @@ fn goes_on(
     plan: &Plan,
     args: &Arguments,
 ) -> Result<Option<String>, (String, Exit)> {
+    let state_dir = store.parent().unwrap_or(Path::new("."));
     let store = match Store::open_read_only(store) {
         Ok(store) => store,
         Err(StoreError::Missing { .. }) if args.resume.is_none() => return Ok(None),
         Err(error) => return Err((error.to_string(), Exit::of_store(&error))),
     };
-    let footing = experiments::footing(root, plan);
+    let mut footing = experiments::footing(root, plan, state_dir);
+    // What a killed run has left changed is put back first.
+    if restore::pending(root, state_dir).is_ok_and(|left| !left.is_empty()) {
+        footing.iter_mut().for_each(|one| one.settings.clear());
+    }
     let resume = args.resume.as_deref();
     let run = experiments::to_go_on_with(&store, (plan, &footing), resume, args.new)?;
     Ok(run.map(|run| {
@@ -447,7 +452,9 @@ pub(super) fn exit_of(finished: &Finished) -> Exit {
         Ended::Failed { class: Some(class), .. } => Exit::of_class(*class),
     };
     let left = finished.restored.iter().map(|report| match report.outcome {
-        Outcome::Failed(_) | Outcome::Away(_) | Outcome::NotHere(_) => Exit::TargetIo,
+        Outcome::Failed(_) | Outcome::Unnoted(_) | Outcome::Away(_) | Outcome::NotHere(_) => {
+            Exit::TargetIo
+        }
         Outcome::ChangedBySomebody(_) => Exit::Doubtful,
         _ => Exit::Done,
     });
@@ -508,7 +515,14 @@ pub(super) fn ended_text(finished: &Finished, again: &str) -> String {
     if left.is_empty() {
         text += "Everything that was changed is back as before.\n";
     } else {
-        let _ = writeln!(text, "NOT as before ({}):", restore::summary(&finished.restored));
+        let is_back = |report: &Report| {
+            report.outcome.is_done() || matches!(report.outcome, Outcome::Unnoted(_))
+        };
+        let head = match finished.restored.iter().all(is_back) {
+            true => "As before, but not noted as such",
+            false => "NOT as before",
+        };
+        let _ = writeln!(text, "{head} ({}):", restore::summary(&finished.restored));
         left.iter().for_each(|line| text += &format!("  {line}\n"));
     }
     text

@@ -220,7 +220,7 @@ fn exit_of(done: &PutInOrder) -> Exit {
 /// is missing; what cannot be put back is an error of the system.
 fn exit_of_change(report: &Report) -> Exit {
     match report.outcome {
-        Outcome::Failed(_) => Exit::TargetIo,
+        Outcome::Failed(_) | Outcome::Unnoted(_) => Exit::TargetIo,
         Outcome::ChangedBySomebody(_) | Outcome::Elsewhere(_) | Outcome::NotHere(_) => {
             Exit::Refused
         }

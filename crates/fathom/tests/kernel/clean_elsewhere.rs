@@ -76,6 +76,16 @@ fn copied() {
         assert!(place.join("file").exists(), "{removed:?} {forgotten:?}");
         run_tool("umount", [place]).unwrap();
     }
+    // The original is called otherwise by now, and the copy as that was.
+    let (original, aside) = (fs.device().backing(), sandbox.dir().join("aside"));
+    std::fs::rename(original, &aside).unwrap();
+    std::fs::rename(&image, original).unwrap();
+    run_tool("mount", [copy.path(), point]).unwrap();
+    let removed = sandbox.run(&["clean", p(point)]);
+    assert!(removed.code == 4 && file.exists(), "{removed:?}");
+    run_tool("umount", [point]).unwrap();
+    std::fs::rename(original, &image).unwrap();
+    std::fs::rename(&aside, original).unwrap();
     run_tool("mount", [device, point]).unwrap();
     let removed = sandbox.run(&["clean", p(point)]);
     assert!(removed.code == 0 && removed.stdout.contains("removed"), "{removed:?}");

@@ -6,7 +6,7 @@ use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
 use fathom_testkit::command::tool;
-use fathom_testkit::{FsKind, LoopDevice, MountedFs, Trial, kernel_test};
+use fathom_testkit::{FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,6 +28,8 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_settings_of_every_target", &ext4, every_target),
         kernel_test("lab_full_disk_of_the_journal", &ext4, full_journal),
         kernel_test("lab_what_no_cell_sets", &ext4, nobodys_setting),
+        kernel_test("lab_what_no_cell_sets_below_a_file", &ext4, below_a_file),
+        kernel_test("lab_what_comes_with_a_scheduler", &ext4, somebodys_scheduler),
         kernel_test("lab_own_knobs_are_read_once", &[FathomBinary], read_once),
         kernel_test(
             "lab_fuller_than_asked",
@@ -135,6 +137,54 @@ fn disturbed() {
     let done = sandbox.run(&["lab", p(&plan(&sandbox, "disturbed", text))]);
     let told = "ENDED, because none of the last three trials counts; the last: the companion ended before the trial did";
     assert!(done.code == 1 && done.stdout.contains(told), "{done:?}");
+}
+
+/// Why the trials of a plan do not count in whose first one this is run.
+fn causes_after(sandbox: &Sandbox, name: &str, act: &str, target: &Path) -> Vec<String> {
+    let flag = sandbox.scratch.join("flag");
+    let command = format!("[ -e {flag} ] || {{ : > {flag}; {act}; }}; sleep 0.1", flag = p(&flag));
+    let load = format!("[[workload]]\nlabel = 'app'\ncommand = '{command}'\n");
+    let metric = "[[objective]]\nmetric = 'application'\n";
+    let text = format!("{load}[design]\nblocks = 4\nsentinel = false\n{metric}");
+    let done = sandbox.json(&["lab", p(&plan(sandbox, name, &text)), p(target)], &[0, 1]);
+    let cause = |record: &Value| record["cell"]["void"].as_str().unwrap_or("-").to_owned();
+    done.records().iter().map(cause).collect()
+}
+
+/// The disk below the file of a loop device is measured, too.
+fn below_a_file() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let image = fs.dir().join("image");
+    fs::write(&image, vec![7; 8 << 20]).unwrap();
+    let device = LoopDevice::over(&image, &LoopOptions::default()).unwrap();
+    let name = fs.device().name();
+    let act = format!("echo 512 > /sys/block/{name}/queue/read_ahead_kb");
+    let causes = causes_after(&sandbox, "below", &act, device.path());
+    let knob = format!("block.read_ahead_kb of {name}");
+    assert!(causes.len() == 3 && causes.iter().all(|cause| cause.contains(&knob)), "{causes:?}");
+    drop(device);
+    fs::remove_file(&image).unwrap();
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// What the kernel sets with a scheduler of somebody's is not named in its place.
+fn somebodys_scheduler() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let name = fs.device().name();
+    let file = format!("/sys/block/{name}/queue/scheduler");
+    let all = fs::read_to_string(&file).unwrap();
+    // It allows itself other numbers of requests.
+    let Some(other) = all.split_whitespace().find(|one| *one == "bfq" || *one == "mq-deadline")
+    else {
+        return;
+    };
+    let act = format!("echo {other} > {file}");
+    let causes = causes_after(&sandbox, "scheduler", &act, fs.dir());
+    let knob = format!("block.scheduler of {name}");
+    assert!(causes.len() == 3 && causes.iter().all(|cause| cause.contains(&knob)), "{causes:?}");
+    sandbox.nothing_left(&[fs.dir()]);
 }
 
 /// Somebody changes the read-ahead while the first cell is measured, in an experiment that sets nothing at all: that trial is void, and so

@@ -219,6 +219,11 @@ fn read_only_store() {
     assert!(listed.stdout.contains(&format!("settings of {}", disk.device().name())), "{listed:?}");
     assert_eq!(done.code, 5, "{done:?}");
     assert!(done.stdout.contains("mount -o remount,rw"), "{done:?}");
+    // What could not be noted is back all the same.
+    let told =
+        ["as it was before, which the journal of run", "1 change is back as before, which the"];
+    assert!(!done.stdout.contains("cannot be put back"), "{done:?}");
+    assert!(told.iter().all(|text| done.stdout.to_lowercase().contains(text)), "{done:?}");
     assert_eq!(before, after, "{done:?}");
     assert_eq!(sandbox.run(&["restore"]).code, 0);
     sandbox.nothing_left(&[disk.dir()]);

@@ -24,6 +24,9 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_goes_on_with_the_same_size_and_file", &ext4, same_size_and_file),
         kernel_test("lab_goes_on_with_the_same_workload", &[FathomBinary], same_workload),
         kernel_test("lab_goes_on_with_the_same_filesystem", &ext4, same_filesystem),
+        kernel_test("lab_goes_on_with_the_same_settings", &ext4, same_settings),
+        kernel_test("lab_goes_on_with_the_same_file_of_an_inode", &ext4, same_file_of_an_inode),
+        kernel_test("lab_goes_on_where_its_loop_devices_lay", &ext4, same_disk_of_the_store),
         kernel_test("lab_moved_to_a_device_of_somebodys", &ext4, shown_by_somebody),
         kernel_test("lab_unmade_filesystem_has_no_files", &tools("chattr"), unmade),
     ]
@@ -109,8 +112,8 @@ fn own_directory() {
     }
 }
 
-/// Broken off before its second trial; what says the next start, which is given what bears the name by then.
-fn taken_up_on_another(sandbox: &Sandbox, file: &Path, exchange: &dyn Fn()) {
+/// Killed before its second trial.
+fn break_off(sandbox: &Sandbox, args: &[&str]) {
     let list = sandbox.scratch.join("points");
     let with = |args: &[&str], fault: &str| {
         run(|| {
@@ -119,27 +122,38 @@ fn taken_up_on_another(sandbox: &Sandbox, file: &Path, exchange: &dyn Fn()) {
             command
         })
     };
-    let args = ["lab", p(file), "--seed=3"];
-    let all = with(&[&args[..], &["--new"]].concat(), &format!("list:{}", p(&list)));
+    let all = with(&[args, &["--new"]].concat(), &format!("list:{}", p(&list)));
     assert!(all.code <= 1, "{all:?}");
     let text = fs::read_to_string(&list).unwrap();
     let points = text.lines().enumerate();
     let mut points = points.filter(|(_, line)| line.ends_with("before a measurement"));
     let number = points.nth(1).unwrap().0 + 1;
-    assert_eq!(with(&[&args[..], &["--new"]].concat(), &format!("kill:{number}")).code, 137);
-    assert_eq!(sandbox.run(&["restore"]).code, 0);
-    exchange();
+    assert_eq!(with(&[args, &["--new"]].concat(), &format!("kill:{number}")).code, 137);
+}
+
+/// That it does not go on, with why.
+fn does_not_go_on(sandbox: &Sandbox, args: &[&str], why: &str) {
     for more in [&[][..], &["--dry-run"]] {
-        let done = sandbox.run(&[&args[..], more].concat());
+        let done = sandbox.run(&[args, more].concat());
         assert_eq!(done.code, 2, "{done:?}");
         let said = done.stdout.clone() + &done.stderr;
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             said.contains("trials of different devices or loads are not to be mixed")
-                && said.contains("begin anew with --new"),
+                && said.contains("begin anew with --new")
+                && said.contains(why),
             "{done:?}"
         );
     }
+}
+
+/// Broken off before its second trial; what says the next start, which is given what bears the name by then.
+fn taken_up_on_another(sandbox: &Sandbox, file: &Path, exchange: &dyn Fn()) {
+    let args = ["lab", p(file), "--seed=3"];
+    break_off(sandbox, &args);
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+    exchange();
+    does_not_go_on(sandbox, &args, "");
     exchange();
     let done = sandbox.json(&args, &[0, 1]);
     assert_eq!(trials_of(&done.records()).len(), 4, "{done:?}");
@@ -221,6 +235,97 @@ fn same_size_and_file() {
     };
     on("file", &file, &swap);
     sandbox.nothing_left(&[]);
+}
+
+/// What no cell sets has another value when the experiment is to go on. What it has set itself was put back before that is looked at.
+fn same_settings() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let queue = Path::new("/sys/block").join(fs.device().name()).join("queue");
+    let factor =
+        "[factors]\nblock.read_ahead_kb = [64, 256]\n[design]\nblocks = 2\nsentinel = false\n";
+    let text = format!("target = '{}'\n{READ}{factor}", p(fs.dir()));
+    let file = plan(&sandbox, "unset", &text);
+    let args = ["lab", p(&file), "--seed=3"];
+    break_off(&sandbox, &args);
+    let dry = sandbox.run(&[&args[..], &["--dry-run"]].concat());
+    assert!(dry.code == 0 && dry.stdout.contains("goes on with run"), "{dry:?}");
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+    let merges = queue.join("nomerges");
+    let was = fs::read_to_string(&merges).unwrap();
+    fs::write(&merges, "2").unwrap();
+    let name = fs.device().name();
+    let why = format!("block.nomerges of {name} was {} and is 2", was.trim());
+    does_not_go_on(&sandbox, &args, &why);
+    fs::write(&merges, was).unwrap();
+    // Its own setting is its own business.
+    fs::write(queue.join("read_ahead_kb"), "512").unwrap();
+    let done = sandbox.json(&args, &[0, 1]);
+    assert_eq!(trials_of(&done.records()).len(), 4, "{done:?}");
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// ext4 gives a file that is made anew the inode of the one that was removed.
+fn same_file_of_an_inode() {
+    use std::os::unix::fs::MetadataExt;
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let file = fs.dir().join("data");
+    let make = || {
+        fs::write(&file, vec![7; 8 << 20]).unwrap();
+        fs::metadata(&file).unwrap().ino()
+    };
+    let link = sandbox.scratch.join("disk");
+    for is_image in [false, true] {
+        let first = make();
+        let attach = || {
+            let device =
+                is_image.then(|| LoopDevice::over(&file, &LoopOptions::default()).unwrap());
+            fs::remove_file(&link).ok();
+            symlink(device.as_ref().map_or(file.as_path(), LoopDevice::path), &link).unwrap();
+            device
+        };
+        let device = attach();
+        let load = READ.replace("size = '4M'\n", "");
+        let text = format!("target = '{}'\n{load}[design]\nblocks = 4\n", p(&link));
+        let plan = plan(&sandbox, if is_image { "image" } else { "file" }, &text);
+        let args = ["lab", p(&plan), "--seed=3"];
+        break_off(&sandbox, &args);
+        assert_eq!(sandbox.run(&["restore"]).code, 0);
+        drop(device);
+        fs::remove_file(&file).unwrap();
+        assert_eq!(make(), first, "another inode: nothing is tested");
+        let device = attach();
+        does_not_go_on(&sandbox, &args, "made anew and got that number");
+        drop(device);
+        fs::remove_file(&file).unwrap();
+    }
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// The files behind `loop:SIZE` lie beside the store, which is on another disk by now.
+fn same_disk_of_the_store() {
+    let sandbox = Sandbox::new();
+    let disks = [0; 2].map(|_| mounted(FsKind::Ext4, &[], ""));
+    let setup = "[setup]\ndevices = ['loop:32MiB']\n[setup.filesystem]\ntype = 'ext4'\n";
+    let text = format!("{READ}{setup}[design]\nblocks = 4\nsentinel = false\n");
+    let file = plan(&sandbox, "made", &text);
+    let state = sandbox.db().parent().unwrap().to_owned();
+    fs::create_dir_all(&state).unwrap();
+    let mount = |from: &Path| run_tool("mount", [Path::new("--bind"), from, &state]).unwrap();
+    let args = ["lab", p(&file), "--seed=3"];
+    mount(disks[0].dir());
+    break_off(&sandbox, &args);
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+    run_tool("cp", [Path::new("-a"), &state.join("."), disks[1].dir()]).unwrap();
+    run_tool("umount", [&state]).unwrap();
+    mount(disks[1].dir());
+    does_not_go_on(&sandbox, &args, "loop:32MiB was");
+    run_tool("umount", [&state]).unwrap();
+    mount(disks[0].dir());
+    let done = sandbox.json(&args, &[0, 1]);
+    assert_eq!(trials_of(&done.records()).len(), 4, "{done:?}");
+    run_tool("umount", [&state]).unwrap();
 }
 
 /// The workload file that the plan names was edited when the experiment is to go on.

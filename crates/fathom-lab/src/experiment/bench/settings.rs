@@ -2,7 +2,7 @@
 
 use super::{Bench, of_knob, unheard_yet};
 use crate::error::{ErrorClass, LabError};
-use crate::experiment::theirs::Theirs;
+use crate::experiment::theirs::{Theirs, without_followers};
 use crate::lab::Lab;
 use crate::restore::{self, Outcome};
 use fathom_knobs::{Scope, Setting, Wait};
@@ -153,9 +153,11 @@ impl Bench {
     pub fn theirs(&self) -> Option<String> {
         let set: Vec<(&Setting, Option<&str>)> =
             self.settings.iter().zip(self.found.iter().map(Option::as_deref)).collect();
-        let mut theirs = self.theirs.iter();
-        let found = theirs.find(|one| !self.usual.is_set(one, &self.theirs, &set));
-        found.map(Theirs::told).or_else(|| self.target_mounts.changed(&self.root))
+        let is_left = |one: &&Theirs| !self.usual.is_set(one, &self.theirs, &set);
+        let left = self.theirs.iter().filter(is_left).cloned().collect();
+        // What came with their scheduler is not what they have changed.
+        let found = without_followers(left, &|_| false);
+        found.first().map(Theirs::told).or_else(|| self.target_mounts.changed(&self.root))
     }
 
     /// Takes the settings of the last cell back. What somebody else has changed since stays as they set it, and in the journal.
