@@ -11,9 +11,18 @@ type Condition = (&'static str, fn(&Job) -> bool, &'static str);
 
 const WRITES_NOTHING: &str = "it writes nothing; set write_fraction";
 
-const CONDITIONS: [Condition; 13] = [
+const OWN_SIZES: &str =
+    "all that it asks for has sizes of its own; set write_block_size or trim_block_size";
+
+const CONDITIONS: [Condition; 15] = [
     ("content", Job::writes_data, WRITES_NOTHING),
-    ("overwrite", Job::writes_data, WRITES_NOTHING),
+    (
+        "overwrite",
+        |job| Job { overwrite: false, ..job.clone() }.starts_empty(),
+        "only writes in sequence begin with an empty file; set write_fraction=1 access=sequential",
+    ),
+    ("block_size", uses_block_size, OWN_SIZES),
+    ("record_size", uses_block_size, OWN_SIZES),
     ("open_sync", Job::writes_data, WRITES_NOTHING),
     ("write_block_size", Job::writes_data, WRITES_NOTHING),
     ("fsync_every", syncs_writes, WRITES_NOTHING),
@@ -53,6 +62,15 @@ const CONDITIONS: [Condition; 13] = [
 /// Keys that set the same thing, so that one would silently take the place of the other.
 const RIVALS: [(&str, &str); 2] =
     [("block_size", "record_size"), ("fsync_every", "fsync_fraction")];
+
+/// True where some of its requests have no size of their own.
+fn uses_block_size(job: &Job) -> bool {
+    let trims = job.trim_fraction + job.zero_fraction > 0.0;
+    job.metadata.is_some()
+        || job.reads()
+        || job.writes_data() && job.write_block_size.is_empty()
+        || trims && job.trim_block_size.is_empty()
+}
 
 fn syncs_writes(job: &Job) -> bool {
     job.writes_data() && job.sync != SyncRule::Never
@@ -302,6 +320,9 @@ mod tests {
             ("randread", &[("content", "zero")][..]),
             ("randread", &[("write_block_size", "4k")]),
             ("randread", &[("overwrite", "yes")]),
+            ("randwrite", &[("overwrite", "yes")]),
+            ("randwrite", &[("write_block_size", "4k"), ("block_size", "64k")]),
+            ("seqwrite", &[("write_block_size", "4k"), ("record_size", "64k")]),
             ("randread", &[("open_sync", "dsync")]),
             ("randwrite", &[("trim_block_size", "4k")]),
             ("randwrite", &[("sync_call", "fdatasync")]),
@@ -324,6 +345,11 @@ mod tests {
             ("dd", &[("write_fraction", "0")][..]),
             ("randread", &[("content", "zero"), ("write_fraction", "1")]),
             ("randread", &[("trim_block_size", "4k"), ("trim_fraction", "0.1")]),
+            (
+                "randwrite",
+                &[("write_fraction", "0.5"), ("write_block_size", "4k"), ("block_size", "8k")],
+            ),
+            ("seqwrite", &[("overwrite", "yes")]),
             ("commit", &[("sync_call", "fsync")]),
             ("replication", &[("sync_call", "fsync")]),
             ("sysbench-fileio", &[("sync_call", "fdatasync")]),

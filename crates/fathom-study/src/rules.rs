@@ -69,6 +69,7 @@ pub fn all(record: &Record) -> Vec<Finding> {
         verification::verified_load,
         zero_content,
         small_span,
+        one_place,
         counters::littles_law,
         counters::depth_not_held,
         counters::busy_says_nothing,
@@ -559,6 +560,34 @@ fn small_span(record: &Record) -> Option<Finding> {
     });
     let smallest = reached.min_by(|a, b| a.share.total_cmp(&b.share))?;
     smallest.finding(if is_twin(record) { sample::TYPED_TWIN } else { "" })
+}
+
+/// All requests of a job go to one place: its alignment or its range leave no other. That is a cache at work, in whatever layer.
+fn one_place(record: &Record) -> Option<Finding> {
+    let jobs = record.workload.jobs.iter().filter(|job| job.files == 1);
+    let is_random = |job: &&Job| {
+        matches!(job.access, Access::Random | Access::Shuffled) && job.metadata.is_none()
+    };
+    let found = jobs.filter(is_random).find_map(|job| {
+        let [target]: [&TargetRecord; 1] = sample::targets_of(record, job).try_into().ok()?;
+        if target.kind == TargetKind::Null {
+            return None;
+        }
+        let size_bytes = target.size_bytes;
+        let rest_bytes = size_bytes.saturating_sub(job.offset.bytes(size_bytes));
+        let range_bytes =
+            job.span.map_or(rest_bytes, |span| span.bytes(size_bytes)).min(rest_bytes);
+        (range_bytes > 0 && range_bytes < 2 * job.alignment_bytes()).then_some((job, target))
+    });
+    let (job, target) = found?;
+    let text = format!(
+        "job '{}' has one place in {}: all its requests go there, which any cache on the way answers",
+        job.name, target.path
+    );
+    Some(
+        Finding::new("one-place", Severity::Doubtful, text)
+            .advise("a larger span=, or a smaller align="),
+    )
 }
 
 /// What a job reaches of the device under a target.

@@ -50,6 +50,23 @@ fn ends_that_were_not_planned() {
 }
 
 #[test]
+fn all_requests_in_one_place() {
+    let of = |align_bytes: Option<u64>, span_bytes: Option<u64>| {
+        raised(|r| {
+            let job = &mut r.workload.jobs[0];
+            (job.align_bytes, job.span) = (align_bytes, span_bytes.map(Extent::Bytes));
+        })
+    };
+    let size_bytes = record().targets[0].size_bytes;
+    let is_said = |found: &[(String, Severity)]| {
+        found.contains(&("one-place".to_owned(), Severity::Doubtful))
+    };
+    assert!(is_said(&of(Some(2 * size_bytes), None)) && is_said(&of(Some(size_bytes), None)));
+    assert!(is_said(&of(None, Some(4096))));
+    assert!(!is_said(&of(Some(size_bytes / 2), None)) && !is_said(&of(None, Some(8192))));
+}
+
+#[test]
 fn reads_of_a_loop_device_with_holes() {
     let holes = |has: u64, size: u64| {
         move |r: &mut Record| {

@@ -174,7 +174,7 @@ fn attach(backing: &Path, options: &LoopOptions) -> Result<PathBuf, KitError> {
     Ok(path)
 }
 
-/// The scheduler and the largest request that a test set stay so over detaching and attaching as well: puts back those of a
+/// The scheduler, merging and the largest request that a test set stay so over detaching and attaching as well: puts back those of a
 /// new loop device.
 ///
 /// A discard limit of 0 cannot be put back: the kernel then refuses every other value until the device is made anew. Tests
@@ -183,6 +183,7 @@ fn reset_queue(path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let queue = Path::new("/sys/block").join(&*name).join("queue");
     drop(fs::write(queue.join("scheduler"), "none"));
+    drop(fs::write(queue.join("nomerges"), "0"));
     // Nothing is the default to kernels from 6.9 on; older ones have the largest.
     let largest = queue.join("max_sectors_kb");
     if fs::write(&largest, "0").is_err()

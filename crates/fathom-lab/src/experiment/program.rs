@@ -93,7 +93,8 @@ pub(crate) fn measure(
     let waited_for = threads::children_cpu();
     let mut program = bench.start_program(lab, &words, &dir, output)?;
     sampler.follow(program.pid);
-    follow(lab, &program, &mut sampler, begun_ns.saturating_add(run.load.timeout_ns));
+    let until_ns = begun_ns.saturating_add(run.load.timeout_ns);
+    let held_up_ns = follow(lab, &program, &mut sampler, until_ns);
     let window_ns = clock::monotonic_ns() - begun_ns;
     // None when it is ended for the time or a signal.
     let wait = |program: &mut Program| program.wait(|| false).ok().flatten();
@@ -117,7 +118,8 @@ pub(crate) fn measure(
     let deltas = Deltas { process_cpu, ..sampler.deltas() };
     let void = failure.clone().or(missing).or_else(|| idle(run, &figures, &deltas, window_ns));
     let output = end_of(output);
-    let record = record(run, deltas, (started_unix_ns, window_ns), failure);
+    let record =
+        Record { held_up_ns, ..record(run, deltas, (started_unix_ns, window_ns), failure) };
     Ok(Measured { record, figures, output, void })
 }
 
@@ -198,14 +200,21 @@ pub(crate) fn directory(target: &str) -> PathBuf {
     }
 }
 
-/// Looks on until it has ended, the time is over, or a signal came. What the kernel tells of one that has ended stays until it is
-/// asked how.
-fn follow(lab: &Lab<'_>, program: &Program, sampler: &mut Sampler<'_>, until_ns: u64) {
+/// Looks on until it has ended, the time is over, or a signal came, and tells for how long this process itself was held up: when the command
+/// ended in that time is not known. What the kernel tells of one that has ended stays until it is asked how.
+fn follow(lab: &Lab<'_>, program: &Program, sampler: &mut Sampler<'_>, until_ns: u64) -> u64 {
     const LOOK: Duration = Duration::from_millis(2);
+    // As long as any busy machine keeps a process waiting.
+    const HELD_UP_NS: u64 = 100_000_000;
+    let mut held_up_ns = 0;
     while !program.has_ended() && !lab.stop.is_set() && clock::monotonic_ns() < until_ns {
         sampler.look_again();
+        let before_ns = clock::monotonic_ns();
         std::thread::sleep(LOOK);
+        let late_ns = clock::monotonic_ns() - before_ns - LOOK.as_nanos() as u64;
+        held_up_ns += if late_ns >= HELD_UP_NS { late_ns } else { 0 };
     }
+    held_up_ns
 }
 
 fn failure(run: &Run<'_>, ended: Option<Ended>) -> Option<String> {

@@ -474,10 +474,13 @@ fn removes_that_of_a_dead_container() {
         let mut said = String::new();
         wait_until("nothing is left", || {
             let done = sandbox.run(&["restore"]);
-            assert_eq!(done.code, 0, "{done:?}");
+            // Where the machine is busy, what was killed has the instance open for a moment yet, and that is told.
+            let is_dying = done.code == 5 && done.stderr.contains("which has ended; open in");
+            assert!(done.code == 0 || is_dying, "{done:?}");
             said += &format!("{}{}", done.stderr, done.stdout);
             instances.of(1).is_empty()
         });
+        assert_eq!(sandbox.run(&["restore"]).code, 0);
         let told = ["removed: trace instance fathom-1-", "Of trace instances", " 1 went."];
         told.iter().all(|words| said.contains(words))
     };

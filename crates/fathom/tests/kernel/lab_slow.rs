@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_hangs_before_it_is_set", &needs, reading_hangs_before_it_is_set),
         kernel_test("lab_hangs_putting_back", &needs, putting_back_hangs),
         kernel_test("lab_killed_writing", &needs, killed_writing),
+        kernel_test("lab_stopped_beside_its_command", &needs, stopped_beside_its_command),
         kernel_test("lab_interrupted_beside_its_group", &needs, beside_its_group),
     ]
 }
@@ -143,6 +144,21 @@ fn reading_hangs_before_it_is_set() {
     assert_eq!((done.code, own.now().as_str()), (130, "a\n"), "{done:?}");
     let read = fs::read_to_string(&own.flag).unwrap().lines().count();
     assert_eq!(read, 2, "{done:?}");
+}
+
+/// Fathom is stopped while a command runs by itself: when that ended is not known, and the result says so.
+fn stopped_beside_its_command() {
+    let own = Own::new();
+    let file = own.plan("echo >> FLAG; sleep 2", "cat VALUE", "echo {value} > VALUE");
+    let running = own.sandbox.start(&["lab", p(&file)], "note", 1);
+    wait_until("the command runs", || own.flag.exists());
+    running.signal("STOP");
+    std::thread::sleep(Duration::from_secs(3));
+    running.signal("CONT");
+    let done = running.finish();
+    assert_eq!((done.code, own.now().as_str()), (1, "a\n"), "{done:?}");
+    let said = done.finding("held-up")["summary"].as_str().unwrap().to_owned();
+    assert!(said.contains("fathom itself was stopped for"), "{said}");
 }
 
 /// What is not put back is said, is tried by nobody a second time, and stays in the journal.
