@@ -44,8 +44,7 @@ impl HypothesisStudy {
     /// Decided, or known to within 2 %, or such that no further block can decide it.
     pub(super) fn is_settled(&self) -> bool {
         let interval = self.ratio.and_then(|ratio| ratio.interval);
-        self.outcome != Outcome::Inconclusive
-            || interval.is_none_or(|interval| looks::is_narrow(interval))
+        self.outcome != Outcome::Inconclusive || interval.is_none_or(looks::is_narrow)
     }
 }
 
