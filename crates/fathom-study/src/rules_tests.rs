@@ -4,6 +4,7 @@
 use super::*;
 use crate::figures::Figures;
 use crate::fixtures::{reads, record};
+use fathom_model::capture::{CaptureClass, CaptureRecord};
 use fathom_model::payload::DeliveredRecord;
 use fathom_model::record::{CensoredOp, IoFailure, JobRecord};
 use fathom_model::stack::{DmFacts, FsFacts, LoopFacts};
@@ -271,6 +272,25 @@ fn buffered_direct_writes_name_the_layer() {
     assert!(found.advice.join(" ").contains("losetup --direct-io=on"), "{found:?}");
     assert!(!found.summary.contains("GiB"), "{found:?}");
     assert_eq!(raised(as_writes), []);
+}
+
+/// A usual trace is short: 3000 reads of 4 KiB that the page cache answered are none of the device.
+#[test]
+fn few_replayed_reads_that_no_device_saw() {
+    let is_told = |count: u64, delivered: u64| {
+        let mut r = record();
+        r.jobs.clear();
+        r.workload.jobs.clear();
+        let class = CaptureClass { count, bytes: 4096 * count, ..CaptureClass::default() };
+        let class = CaptureClass { class: "read".to_owned(), ..class };
+        let source = fathom_model::capture::REPLAY.to_owned();
+        r.capture =
+            Some(Box::new(CaptureRecord { source, classes: vec![class], ..Default::default() }));
+        r.devices.iter_mut().for_each(|device| device.read_bytes = 4096 * delivered);
+        crate::delivered::reads_not_from_device(&r).is_some()
+    };
+    assert!(is_told(3000, 0) && is_told(3000, 2600) && !is_told(3000, 2900));
+    assert!(!is_told(200, 0), "too few to say");
 }
 
 #[test]

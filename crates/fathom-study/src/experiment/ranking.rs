@@ -126,7 +126,16 @@ pub fn rank(
         let mut unequal = of_a.iter().zip(of_b).map(|(a, b)| a.total_cmp(b)).filter(|o| o.is_ne());
         class(a).cmp(&class(b)).then_with(|| unequal.next().unwrap_or(Ordering::Equal))
     });
-    let order: Vec<usize> = order.into_iter().map(|(cell, _)| cell).collect();
+    let mut order: Vec<usize> = order.into_iter().map(|(cell, _)| cell).collect();
+    let is_as_good = |cell: usize| {
+        let is_same = |figure: &usize| race.is_same((baseline, cell), &values[*figure]);
+        !ranked.is_empty() && ranked.iter().all(is_same)
+    };
+    // What does not matter is no reason to change anything.
+    if leaders.contains(&baseline) && order.first().is_some_and(|cell| is_as_good(*cell)) {
+        order.retain(|cell| *cell != baseline);
+        order.insert(0, baseline);
+    }
     let winner = order.first().copied().filter(|cell| leaders.contains(cell));
     let against = || {
         let values = values.get(*ranked.first()?)?;
@@ -184,6 +193,15 @@ impl Race<'_> {
         if left.is_empty() { cells.to_vec() } else { left }
     }
 
+    /// The whole interval of their ratio lies within the margin.
+    fn is_same(&self, (a, b): (usize, usize), values: &Values) -> bool {
+        let margin = self.margin.ln_1p();
+        let logs = self.boots.between(values, a, b);
+        let shift = logs.and_then(|logs| logs.shift(self.level).ok());
+        let interval = shift.and_then(|shift| shift.interval);
+        interval.is_some_and(|i| i.low > -margin && i.high < margin)
+    }
+
     /// Shown to be better, and not shown to be so by less than the margin.
     fn beats(
         &self,
@@ -198,8 +216,7 @@ impl Race<'_> {
             Better::Higher => shift.value > 0.0,
             Better::Lower => shift.value < 0.0,
         };
-        let margin = self.margin.ln_1p();
-        let is_same = shift.interval.is_some_and(|i| i.low > -margin && i.high < margin);
+        let is_same = self.is_same((rival, cell), values);
         is_better && !is_same && 0.5 * test.p <= (1.0 - self.level) / rivals + 1e-12
     }
 }
@@ -375,6 +392,13 @@ mod tests {
         let mut leaders = ranked(&alike).leaders;
         leaders.sort_unstable();
         assert_eq!(leaders, [0, 1], "shown to differ by less than matters");
+        // One that is shown to be faster by less than matters is no reason to leave the baseline.
+        let faster = |rates: &'static [f64]| {
+            let got = ranked(&sample(rates, 12, 0.0005, 5));
+            (got.winner, got.order)
+        };
+        assert_eq!(faster(&[1.0, 1.004]), (Some(0), vec![0, 1]));
+        assert_eq!(faster(&[1.0, 1.04]), (Some(1), vec![1, 0]));
         alike.plan.objectives.push(Objective::of(Metric::CpuPerIo));
         for record in &mut alike.records {
             let cell = record.cell.as_ref().expect("a cell").slot.cell;
