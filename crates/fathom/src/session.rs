@@ -236,15 +236,7 @@ pub fn measure_as(
     let host = fathom_inspect::host_facts(&root);
     let seed = common.seed.unwrap_or_else(system_seed);
     let around = || {
-        // Of its directory: whoever opens and closes the store's file itself takes away the locks that this process holds on it.
-        let below = fathom_inspect::resolve(&root, &state_dir).ok();
-        let of_store = |directory: Stack| {
-            let name = path.file_name().unwrap_or_default();
-            let resolved_path = Path::new(&directory.resolved_path).join(name);
-            let resolved_path = resolved_path.display().to_string();
-            Stack { path: path.display().to_string(), resolved_path, ..directory }
-        };
-        let store_stack = below.map(of_store);
+        let store_stack = stack_of_store(&root, &path, &state_dir);
         fathom_inspect::surroundings(&root, store_stack, clock::unix_ns() / 1_000_000_000)
     };
     // Before anything is measured: a store that cannot be written shows here. It waits for its disk.
@@ -308,6 +300,15 @@ pub fn measure_as(
     errors.iter().for_each(|text| output.error(text));
     let show = prefix.as_ref().map(|prefix| show_command(common, prefix));
     Ok(Measured { head, prefix, show, took_ns, records: got.records, study, exit })
+}
+
+/// What the store lies on. Its directory is looked at: whoever opens and closes the store's file itself takes away the locks that this process
+/// holds on it.
+fn stack_of_store(root: &SysRoot, path: &Path, state_dir: &Path) -> Option<Stack> {
+    let below = fathom_inspect::resolve(root, state_dir).ok()?;
+    let resolved_path = Path::new(&below.resolved_path).join(path.file_name().unwrap_or_default());
+    let resolved_path = resolved_path.display().to_string();
+    Some(Stack { path: path.display().to_string(), resolved_path, ..below })
 }
 
 /// The store, and the right to measure, once nothing that killed runs have started is in the way. What takes long until the first

@@ -75,21 +75,7 @@ pub fn rank(
     level: f64,
 ) -> Ranking {
     let count = values.first().map_or(0, Vec::len);
-    let (mut bounds, mut ranked) = (Vec::new(), Vec::new());
-    for objective in &plan.objectives {
-        let asked = Figure::of_objective(plan, objective);
-        let Some(figure) = figures.iter().position(|f| f.is_same(&asked)) else { continue };
-        match objective.bound {
-            Some(value) => {
-                let kept = values[figure].iter().map(|own| {
-                    let own: Vec<f64> = own.values().copied().collect();
-                    keeps(&own, value, figures[figure].better(), level)
-                });
-                bounds.push(Bound { figure, value, kept: kept.collect() });
-            }
-            None => ranked.push(figure),
-        }
-    }
+    let (bounds, mut ranked) = objectives(plan, figures, values, level);
     // What no trial has a value for cannot decide anything; without the first there is no answer.
     let is_known = |figure: &usize| values[*figure].iter().any(|own| !own.is_empty());
     let first = ranked.first().copied();
@@ -154,6 +140,31 @@ pub fn rank(
         ratio_to_baseline: ratio.map(|ratio| ratio.value),
         ratio_interval: ratio.and_then(|ratio| ratio.interval),
     }
+}
+
+/// The bounds, with who keeps them, and the places of the figures that cells are ranked by.
+fn objectives(
+    plan: &Plan,
+    figures: &[Figure],
+    values: &[Values],
+    level: f64,
+) -> (Vec<Bound>, Vec<usize>) {
+    let (mut bounds, mut ranked) = (Vec::new(), Vec::new());
+    for objective in &plan.objectives {
+        let asked = Figure::of_objective(plan, objective);
+        let Some(figure) = figures.iter().position(|f| f.is_same(&asked)) else { continue };
+        match objective.bound {
+            Some(value) => {
+                let kept = values[figure].iter().map(|own| {
+                    let own: Vec<f64> = own.values().copied().collect();
+                    keeps(&own, value, figures[figure].better(), level)
+                });
+                bounds.push(Bound { figure, value, kept: kept.collect() });
+            }
+            None => ranked.push(figure),
+        }
+    }
+    (bounds, ranked)
 }
 
 fn keeps(values: &[f64], bound: f64, better: Better, level: f64) -> Kept {
