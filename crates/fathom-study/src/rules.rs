@@ -719,3 +719,7 @@ pub fn short_windows(records: &[Record]) -> Option<Finding> {
 #[cfg(test)]
 #[path = "rules_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "rules_asked_tests.rs"]
+mod asked_tests;

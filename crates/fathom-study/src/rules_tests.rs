@@ -5,21 +5,20 @@ use super::*;
 use crate::figures::Figures;
 use crate::fixtures::{reads, record};
 use fathom_model::capture::{CaptureClass, CaptureRecord};
-use fathom_model::payload::DeliveredRecord;
 use fathom_model::record::{CensoredOp, IoFailure, JobRecord};
 use fathom_model::stack::{DmFacts, FsFacts, LoopFacts};
 use fathom_model::workload::{Extent, SyncCall, WeightedSize};
 use fathom_stats::Histogram;
 
 /// The ids and severities that a damaged record raises beyond the healthy one's.
-fn raised(damage: impl FnOnce(&mut Record)) -> Vec<(String, Severity)> {
+pub(super) fn raised(damage: impl FnOnce(&mut Record)) -> Vec<(String, Severity)> {
     let mut record = record();
     damage(&mut record);
     all(&record).into_iter().map(|f| (f.id, f.severity)).collect()
 }
 
 #[track_caller]
-fn check(expected: &str, severity: Severity, damage: impl FnOnce(&mut Record)) {
+pub(super) fn check(expected: &str, severity: Severity, damage: impl FnOnce(&mut Record)) {
     assert_eq!(raised(damage), [(expected.to_owned(), severity)]);
 }
 
@@ -48,61 +47,6 @@ fn ends_that_were_not_planned() {
     check("suspended", Severity::Void, |r| {
         (r.suspended_ns, r.held_up_ns) = (2_000_000_000, 2_100_000_000);
     });
-}
-
-#[test]
-fn all_requests_in_one_place() {
-    let of = |align_bytes: Option<u64>, span_bytes: Option<u64>| {
-        raised(|r| {
-            let job = &mut r.workload.jobs[0];
-            (job.align_bytes, job.span) = (align_bytes, span_bytes.map(Extent::Bytes));
-        })
-    };
-    let size_bytes = record().targets[0].size_bytes;
-    let is_said = |found: &[(String, Severity)]| {
-        found.contains(&("one-place".to_owned(), Severity::Doubtful))
-    };
-    assert!(is_said(&of(Some(2 * size_bytes), None)) && is_said(&of(Some(size_bytes), None)));
-    assert!(is_said(&of(None, Some(4096))));
-    assert!(!is_said(&of(Some(size_bytes / 2), None)) && !is_said(&of(None, Some(8192))));
-}
-
-#[test]
-fn reads_of_a_loop_device_with_holes() {
-    let holes = |has: u64, size: u64| {
-        move |r: &mut Record| {
-            r.targets[0].kind = TargetKind::BlockDevice;
-            let stack = &mut r.targets[0].stack;
-            let node = stack.nodes.iter_mut().position(|node| node.devno.is_some()).expect("one");
-            stack.top = node;
-            stack.nodes[node].loop_device = Some(LoopFacts {
-                backing_allocated_bytes: Some(has),
-                backing_size_bytes: Some(size),
-                direct_io: Some(true),
-                ..LoopFacts::default()
-            });
-        }
-    };
-    check("unwritten-extents", Severity::Doubtful, holes(0, 1 << 30));
-    assert_eq!(raised(holes(1 << 30, 1 << 30)), []);
-    assert_eq!(raised(|r| (holes(0, 1 << 30)(r), r.workload.jobs[0].write_fraction = 0.1).1), []);
-}
-
-#[test]
-fn shares_of_content_that_were_missed() {
-    let delivered = |duplicate: f64| {
-        move |r: &mut Record| {
-            r.workload.jobs[0].duplicate = 0.3;
-            let shares =
-                DeliveredRecord { compressible: 0.0, duplicate, units: 64, unit_bytes: 1 << 20 };
-            r.jobs[0].delivered = Some(shares);
-        }
-    };
-    check("content-shares-missed", Severity::Doubtful, delivered(0.219));
-    check("content-shares-missed", Severity::Doubtful, delivered(0.321));
-    assert_eq!(raised(delivered(0.281)), []);
-    // What nobody asked for may be anything.
-    assert_eq!(raised(|r| (delivered(0.0)(r), r.workload.jobs[0].duplicate = 0.0).1), []);
 }
 
 #[test]
