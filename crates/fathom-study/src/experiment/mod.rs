@@ -6,6 +6,7 @@
 //! changes slowly cancels. See `docs/lab.md` for how to read the result.
 
 mod boots;
+mod carry_over;
 mod cells;
 mod choice;
 mod contrasts;
@@ -197,6 +198,8 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         verdict: Verdict::Trusted,
     };
     let mut found = findings::of_study(&study, cells, &values, &boots, &nulls.unwrap_or_default());
+    let carried = first.and_then(|place| carry_over::study(&trials, cells, &values[place]));
+    found.extend(carried.and_then(|found| carry_over::finding(&found, cells, margin)));
     found.extend(of_records(plan, cells, trials.records()));
     let matters = |factor: &str| study.shows_effect(factor);
     found.extend(settings::notes(plan, trials.records(), &matters));
