@@ -16,6 +16,7 @@ mod effects;
 mod figures;
 mod findings;
 mod hypothesis;
+mod late;
 mod looks;
 mod narrowing;
 mod noise;
@@ -156,10 +157,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         let index = cells.get(baseline)?.index;
         drift::study(&trials, place, &figures[place], index, plan.design.has_sentinel)
     });
-    let hypothesis = first.and_then(|place| {
-        let figure = (place, &figures[place]);
-        hypothesis::judge(plan, cells, figure, &values[place], &boots, level)
-    });
+    let hypothesis = expectation(plan, cells, &ranking, (&figures, &values), &boots, level);
     let base = cells.get(baseline);
     let machine = base.and_then(|base| choice::of_machine(plan, base, trials.records()));
     let choices = ranking.winner.zip(base).map_or_else(Vec::new, |(at, base)| {
@@ -198,8 +196,8 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         verdict: Verdict::Trusted,
     };
     let mut found = findings::of_study(&study, cells, &values, &boots, &nulls.unwrap_or_default());
-    let carried = first.and_then(|place| carry_over::study(&trials, cells, &values[place]));
-    found.extend(carried.and_then(|found| carry_over::finding(&found, cells, margin)));
+    let of_first = first.map(|place| &values[place]);
+    found.extend(of_order(&trials, cells, of_first, (study.drift.as_ref(), margin)));
     found.extend(of_records(plan, cells, trials.records()));
     let matters = |factor: &str| study.shows_effect(factor);
     found.extend(settings::notes(plan, trials.records(), &matters));
@@ -213,6 +211,33 @@ fn with_capacity(mut cells: Vec<CellStudy>, trials: &Trials<'_>) -> Vec<CellStud
         cell.capacity = trials.capacity(cell.cell);
     }
     cells
+}
+
+/// What has become of the plan's expectation, by the first ranked figure.
+fn expectation(
+    plan: &Plan,
+    cells: &[Cell],
+    ranking: &Ranking,
+    (figures, values): (&[Figure], &[Values]),
+    boots: &Boots,
+    level: f64,
+) -> Option<HypothesisStudy> {
+    let place = *ranking.figures.first()?;
+    let (figure, values) = ((place, &figures[place]), &values[place]);
+    hypothesis::judge(plan, cells, figure, values, boots, level)
+}
+
+/// What the order in which trials were measured speaks against; by the values of the first ranked figure.
+fn of_order(
+    trials: &Trials<'_>,
+    cells: &[Cell],
+    values: Option<&Values>,
+    (drift, margin): (Option<&Drift>, f64),
+) -> Vec<Finding> {
+    let carried = values.and_then(|values| carry_over::study(trials, cells, values));
+    let carried = carried.and_then(|found| carry_over::finding(&found, cells, margin));
+    let late = late::finding(trials.records(), drift.is_some_and(Drift::is_found));
+    carried.into_iter().chain(late).collect()
 }
 
 /// What the plan and the trials that count speak against.
@@ -253,10 +278,7 @@ pub fn is_decided(plan: &Plan, cells: &[Cell], records: &[Record]) -> Decision {
     let mut studied = cells::study(cells, baseline, &figures, &values, &boots, &ask);
     cells::adjust(&mut studied, &figures);
     let ranking = ranking::rank(plan, &figures, &values, baseline, &boots, level);
-    let hypothesis = ranking.figures.first().and_then(|place| {
-        let figure = (*place, &figures[*place]);
-        hypothesis::judge(plan, cells, figure, &values[*place], &boots, level)
-    });
+    let hypothesis = expectation(plan, cells, &ranking, (&figures, &values), &boots, level);
     let is_settled = cells::is_settled(&studied, &figures)
         && !ranking.is_bound_open
         && hypothesis.is_none_or(|hypothesis| hypothesis.is_settled());
