@@ -88,10 +88,10 @@ impl IoMax {
             let parsed =
                 if is_bytes { units::parse_size(value) } else { units::parse_count(value) };
             let number = parsed.map_err(|e| e.to_string())?;
-            // The kernel keeps operations in 32 bits, where all ones mean no limit.
+            // The kernel takes no limit of 1 (block/blk-throttle.c), and keeps operations in 32 bits, where all ones mean no limit.
             let most = if is_bytes { u64::MAX } else { u64::from(u32::MAX) } - 1;
-            if !(1..=most).contains(&number) {
-                return Err(format!("{name} must be between 1 and {most}"));
+            if !(2..=most).contains(&number) {
+                return Err(format!("{name} must be between 2 and {most}"));
             }
             if slot.replace(number).is_some() {
                 return Err(format!("{name} stands there twice"));
@@ -266,6 +266,8 @@ mod tests {
             "",
             "read_bytes",
             "read_bytes:0",
+            "read_iops:1",
+            "write_bytes:1",
             "read_bytes:1M,read_bytes:2M",
             "read_iops:4294967295",
             "reads:5",
