@@ -18,7 +18,7 @@ const CONDITIONS: [Condition; 15] = [
     ("content", Job::writes_data, WRITES_NOTHING),
     (
         "overwrite",
-        |job| Job { overwrite: false, ..job.clone() }.starts_empty(),
+        |job| job.writes_data() && job.access == Access::Sequential,
         "only writes in sequence begin with an empty file; set write_fraction=1 access=sequential",
     ),
     ("block_size", uses_block_size, OWN_SIZES),
