@@ -150,7 +150,7 @@ fn reading_hangs_before_it_is_set() {
 fn stopped_beside_its_command() {
     let own = Own::new();
     let file = own.plan("echo >> FLAG; sleep 2", "cat VALUE", "echo {value} > VALUE");
-    let running = own.sandbox.start(&["lab", p(&file)], "note", 1);
+    let running = own.sandbox.start(&["lab", p(&file)], "slot_started", 1);
     wait_until("the command runs", || own.flag.exists());
     running.signal("STOP");
     std::thread::sleep(Duration::from_secs(3));
