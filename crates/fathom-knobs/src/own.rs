@@ -5,6 +5,7 @@ use fathom_guard::file_at;
 use fathom_model::change::knob::KnobAt;
 use fathom_model::plan::OwnKnob;
 use fathom_sys::child::{self, nameless};
+use fathom_sys::clock;
 use fathom_sys::process::{self, dies_with_parent, hears_signals};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
@@ -14,7 +15,6 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -123,8 +123,8 @@ pub fn read(own: &OwnKnob, at: &KnobAt, wait: &mut Wait<'_>) -> Result<String, S
 
 /// A mark of its own for each read: it is ended by who has started it, or does no harm.
 fn read_mark() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    format!("own {} {}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    let thread = std::thread::current().id();
+    format!("own {} {thread:?} {}", std::process::id(), clock::monotonic_ns())
 }
 
 /// Runs the write command with the value in place of `{value}`, as one word for the shell. By the mark, which is used for this write only,

@@ -50,7 +50,7 @@ pub(crate) fn loop_of_holes(record: &Record) -> Option<Finding> {
     );
     Some(
         Finding::new("unwritten-extents", Severity::Doubtful, text)
-            .advise("write the whole device once (fathom run seqwrite), then measure reads"),
+            .advise("measure reads of a device that was written from end to end; over this one only where nobody needs what is on it"),
     )
 }
 

@@ -211,7 +211,8 @@ fn follow(lab: &Lab<'_>, program: &Program, sampler: &mut Sampler<'_>, until_ns:
         sampler.look_again();
         let before_ns = clock::monotonic_ns();
         std::thread::sleep(LOOK);
-        let late_ns = clock::monotonic_ns() - before_ns - LOOK.as_nanos() as u64;
+        let slept_ns = clock::monotonic_ns().saturating_sub(before_ns);
+        let late_ns = slept_ns.saturating_sub(LOOK.as_nanos() as u64);
         held_up_ns += if late_ns >= HELD_UP_NS { late_ns } else { 0 };
     }
     held_up_ns

@@ -227,8 +227,8 @@ impl Race<'_> {
             Better::Higher => shift.value > 0.0,
             Better::Lower => shift.value < 0.0,
         };
-        let is_same = self.is_same((rival, cell), values);
-        is_better && !is_same && 0.5 * test.p <= (1.0 - self.level) / rivals + 1e-12
+        let is_shown = 0.5 * test.p <= (1.0 - self.level) / rivals + 1e-12;
+        is_better && is_shown && !self.is_same((rival, cell), values)
     }
 }
 
