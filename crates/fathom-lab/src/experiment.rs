@@ -415,11 +415,14 @@ impl Campaign<'_, '_, '_, '_> {
             ));
             return Ok(false);
         }
-        // The narrowing wants more to be better.
+        // The narrowing wants more to be better, and what breaks a bound is never the best.
         let first = studied.ranking.figures.first().and_then(|place| studied.figures.get(*place));
         let sign = if first.is_some_and(|figure| !figure.is_more_better()) { -1.0 } else { 1.0 };
-        let measured: Vec<(String, f64)> =
-            narrowed.levels.into_iter().map(|(level, value)| (level, sign * value)).collect();
+        let worth = |(level, value): (String, f64)| {
+            let is_out = narrowed.out.contains(&level);
+            (level, if is_out { f64::NEG_INFINITY } else { sign * value })
+        };
+        let measured: Vec<(String, f64)> = narrowed.levels.into_iter().map(worth).collect();
         match fathom_plan::narrow(&self.plan, &measured).map_err(usage)? {
             Narrowed::Next { level, between, plan } => {
                 self.lab.note(format!("Narrowing: {level} comes next."));

@@ -284,7 +284,10 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
                     closed_at_ns = Some(now_ns);
                     self.close::<PACED>(issuing, now_ns, 0, &mut failed);
                 } else if PACED && (over || stops) {
-                    self.end_arrivals(issuing, now_ns.min(times.window_end_ns));
+                    let until_ns = now_ns.min(times.window_end_ns);
+                    self.end_arrivals(issuing, until_ns);
+                    // The gap since the last request belongs to the window: nothing was due in it.
+                    self.counts.end_ns = self.counts.end_ns.max(until_ns);
                 }
                 issuing = issuing && !over && !stops;
             }

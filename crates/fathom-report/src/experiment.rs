@@ -340,11 +340,20 @@ pub fn expectation(study: &ExperimentStudy, found: &HypothesisStudy) -> String {
 #[must_use]
 pub fn narrowed(study: &ExperimentStudy, found: &Narrowed) -> String {
     let mut text = format!("{} is best at {}", found.factor, found.best);
+    let worse = |level: &String, verb: &str| match found.out.contains(level) {
+        true => format!("{level}, which {verb} out by a bound"),
+        false => format!("{level}, which {verb} worse"),
+    };
     text += &match (&found.worse_below, &found.worse_above) {
-        (Some(below), Some(above)) => format!(", between {below} and {above}, which are worse"),
-        (Some(below), None) => format!(", above {below}, which is worse; no end upward was found"),
+        (Some(below), Some(above)) if found.out.contains(below) == found.out.contains(above) => {
+            format!(", between {below} and {}", worse(above, "are"))
+        }
+        (Some(below), Some(above)) => {
+            format!(", between {}, and {}", worse(below, "is"), worse(above, "is"))
+        }
+        (Some(below), None) => format!(", above {}; no end upward was found", worse(below, "is")),
         (None, Some(above)) => {
-            format!(", below {above}, which is worse; no end downward was found")
+            format!(", below {}; no end downward was found", worse(above, "is"))
         }
         (None, None) => "; none of the others is shown to be worse".to_owned(),
     };

@@ -155,10 +155,6 @@ fn place(rest: &str, after: &str) -> Place {
     let Some(value) = number.parse::<f64>().ok().filter(|value| value.is_finite()) else {
         return Place::Other;
     };
-    let word = |rest: &str| {
-        let word = rest.split(char::is_whitespace).next().unwrap_or_default();
-        word.chars().take(40).collect::<String>()
-    };
     let fits = after.is_empty() || behind.trim_start().starts_with(after);
     // Behind the groups that a number goes on with.
     let groups = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '\'' | '_');
@@ -169,19 +165,28 @@ fn place(rest: &str, after: &str) -> Place {
     if !after.is_empty() && fits {
         return Place::Number(value);
     }
+    match (goes_on(behind), after.is_empty()) {
+        (true, true) => Place::GoesOn(word(rest)),
+        (false, true) => Place::Number(value),
+        (_, false) => Place::Other,
+    }
+}
+
+/// Whether a number goes on with what stands behind its digits, as `12.3k`, `5ms` and `12:30` do.
+fn goes_on(behind: &str) -> bool {
     let mut next = behind.chars();
-    let goes_on = match next.next() {
+    match next.next() {
         Some(',' | '.' | ':' | '/' | '-' | '+' | '\'') => {
             next.next().is_some_and(|c| c.is_ascii_digit())
         }
         Some(c) => c.is_alphanumeric() || c == '_',
         None => false,
-    };
-    match (goes_on, after.is_empty()) {
-        (true, true) => Place::GoesOn(word(rest)),
-        (false, true) => Place::Number(value),
-        (_, false) => Place::Other,
     }
+}
+
+/// What a text has up to the next blank, for people.
+fn word(text: &str) -> String {
+    text.split(char::is_whitespace).next().unwrap_or_default().chars().take(40).collect()
 }
 
 /// Whether a number goes on with a separator and a group of three digits, as in `1,234`, `1'234'567` and `1.234.567`.
@@ -222,13 +227,24 @@ fn by_expression(output: &str, pattern: &str) -> Result<f64, String> {
     let nothing = || format!("nothing that was printed matches '{pattern}'");
     let (whole, group) = found.ok_or_else(nothing)?;
     let text = group.as_str().trim();
-    // Who writes what follows has seen it.
-    if whole.end() == group.end() && is_grouped(text, &output[group.end()..]) {
+    // Who writes what follows, or stands before, has seen it.
+    let behind = &output[group.end()..];
+    if whole.end() == group.end() && is_grouped(text, behind) {
         return Err(format!("'{text}' is followed by more digits: {SEPARATORS}"));
+    }
+    let ahead = &output[..group.start()];
+    let ends_in_digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
+    let is_rest = ends_in_digit(ahead) || ahead.strip_suffix('.').is_some_and(ends_in_digit);
+    if whole.end() == group.end() && goes_on(behind) || whole.start() == group.start() && is_rest {
+        let begins = ahead.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        return Err(format!(
+            "'{}' has more than '{text}', which is no plain number: put what stands around the digits into the pattern, outside the group",
+            word(&output[begins..])
+        ));
     }
     // The group began within a number: one to three digits and a separator stand before it, and it has three.
     let own = text.bytes().take_while(u8::is_ascii_digit).count();
-    let before = output[..group.start()].strip_suffix([',', '\'', '_']).unwrap_or_default();
+    let before = ahead.strip_suffix([',', '\'', '_']).unwrap_or_default();
     let digits = before.bytes().rev().take_while(u8::is_ascii_digit).count();
     let is_within = own == 3 && (1..=3).contains(&digits) && whole.start() >= group.start();
     if is_within {
@@ -328,6 +344,28 @@ mod tests {
         expect("re:IOPS=([0-9.k]+)", text, Err("'12.3k', which is no plain number"));
         expect("re:latency ([0-9.]+)", text, Err("nothing that was printed matches"));
         expect("re:(?:no|(x))", "no", Err("nothing that was printed matches"));
+    }
+
+    /// The group may end, or begin, within a number: fio says `64.4k` from 10,000 requests a second on.
+    #[test]
+    fn a_part_of_a_number_is_none() {
+        for (pattern, text) in [
+            ("re:IOPS=([0-9.]+)", "read: IOPS=64.4k, BW=252MiB/s"),
+            ("re:tps = ([0-9.]+)", "tps = 1.2e-3"),
+            ("re:tps = ([0-9.]+)", "tps = 1.2E+03"),
+            ("re:lat=([0-9.]+)", "lat=5ms"),
+            ("re:tps = ([0-9]+)", "tps = 12.3"),
+            ("re:tps = ([0-9]+)", "tps = 1234,5"),
+            ("re:([0-9]+) ops", "12.5 ops"),
+            ("re:([0-9]) ops", "25 ops"),
+        ] {
+            expect(pattern, text, Err("which is no plain number"));
+        }
+        expect("re:IOPS=([0-9.]+)k", "read: IOPS=64.4k, BW=252MiB/s", Ok(64.4));
+        expect("re:IOPS=([0-9.]+)", "read: IOPS=980, BW=252MiB/s", Ok(980.0));
+        expect("re:lat=([0-9.]+)", "lat=5 ms", Ok(5.0));
+        expect("re:at ([0-9.]+)", "at 99.9% of it", Ok(99.9));
+        expect("re:[0-9]+\\.([0-9]+) ops", "12.5 ops", Ok(5.0));
     }
 
     #[test]

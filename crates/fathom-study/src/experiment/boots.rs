@@ -1,6 +1,7 @@
 //! Which trials share a boot of the machine. What only that boot has (where the kernel put its memory and interrupts, what was started in
 //! which order) is in all of them alike, so that cells of different boots are compared boot by boot: two boots are two values, however
-//! many blocks were measured in them.
+//! many blocks were measured in them. Cells that were measured in different blocks, as the levels of a narrowing design are, are compared by
+//! how each stood to the baseline beside it.
 
 use super::cells::Values;
 use super::values::pairs;
@@ -22,6 +23,8 @@ pub struct Boots {
     kinds: Vec<String>,
     /// Number of the boot in which each cell was measured, by block.
     of: Vec<BTreeMap<u32, usize>>,
+    /// The place of the cell that is measured beside all others.
+    baseline: Option<usize>,
 }
 
 /// How one thing stands to another: logarithms.
@@ -29,8 +32,10 @@ pub struct Boots {
 pub enum Logs {
     /// Of the ratio, in each block.
     Pairs(Vec<f64>),
-    /// Of both, the one that is compared with first, in each of its boots: they were never booted alike.
-    Boots(Vec<f64>, Vec<f64>),
+    /// Of each by itself, the one that is compared with first: its boots, where the two were never booted alike; or its ratio to the baseline
+    /// in each block, where they have few blocks in common. Blocks that they do have in common hold the same baseline, which makes the two
+    /// more alike than rank sums take them for: at the worst too little is concluded.
+    Apart(Vec<f64>, Vec<f64>),
 }
 
 impl Logs {
@@ -38,7 +43,7 @@ impl Logs {
     pub fn shift(&self, level: f64) -> Result<Estimate, StatsError> {
         match self {
             Self::Pairs(ratios) => hodges_lehmann(ratios, level),
-            Self::Boots(base, own) => hodges_lehmann_shift(base, own, level),
+            Self::Apart(base, own) => hodges_lehmann_shift(base, own, level),
         }
     }
 
@@ -46,7 +51,7 @@ impl Logs {
     pub fn test(&self) -> Result<RankTest, StatsError> {
         match self {
             Self::Pairs(ratios) => signed_rank_test(ratios),
-            Self::Boots(base, own) => rank_sum_test(base, own),
+            Self::Apart(base, own) => rank_sum_test(base, own),
         }
     }
 }
@@ -73,13 +78,19 @@ impl Boots {
             });
             of[place].insert(own.slot.block, number);
         }
-        Self { kinds, of }
+        Self { kinds, of, baseline: None }
+    }
+
+    /// With the place of the cell that is measured beside all others.
+    pub fn beside(self, baseline: usize) -> Self {
+        Self { baseline: Some(baseline), ..self }
     }
 
     /// Of these cells alone, by their places.
     pub fn only(&self, places: &[usize]) -> Self {
         let kinds = places.iter().map(|at| self.kinds[*at].clone()).collect();
-        Self { kinds, of: places.iter().map(|at| self.of[*at].clone()).collect() }
+        let baseline = places.iter().position(|at| Some(*at) == self.baseline);
+        Self { kinds, of: places.iter().map(|at| self.of[*at].clone()).collect(), baseline }
     }
 
     /// What a cell must be booted with, in words.
@@ -129,10 +140,22 @@ impl Boots {
     pub fn between(&self, values: &Values, base: usize, cell: usize) -> Option<Logs> {
         if self.are_apart(base, cell) {
             let (base, own) = (self.logs(values, base), self.logs(values, cell));
-            return (!base.is_empty() && !own.is_empty()).then_some(Logs::Boots(base, own));
+            return (!base.is_empty() && !own.is_empty()).then_some(Logs::Apart(base, own));
         }
         let (a, b) = pairs(values.get(base)?, values.get(cell)?);
-        log_ratios(&a, &b).ok().map(Logs::Pairs)
+        let apart = self.apart(values, (base, cell), a.len());
+        apart.or_else(|| log_ratios(&a, &b).ok().map(Logs::Pairs))
+    }
+
+    /// Where two cells have not half as many blocks in common as each has with the baseline: how each stands to that.
+    fn apart(&self, values: &Values, (base, cell): (usize, usize), common: usize) -> Option<Logs> {
+        let baseline = self.baseline.filter(|at| !self.are_apart(*at, base))?;
+        let of = |cell: usize| {
+            let (a, b) = pairs(values.get(baseline)?, values.get(cell)?);
+            log_ratios(&a, &b).ok()
+        };
+        let (base, own) = (of(base)?, of(cell)?);
+        (2 * common < base.len().min(own.len())).then_some(Logs::Apart(base, own))
     }
 
     /// The same with a decision.
@@ -142,13 +165,16 @@ impl Boots {
         (base, cell): (usize, usize),
         question: &Question,
     ) -> Option<Comparison> {
-        if !self.are_apart(base, cell) {
-            let (a, b) = pairs(values.get(base)?, values.get(cell)?);
-            return compare_paired(&a, &b, question).ok();
+        match self.between(values, base, cell)? {
+            Logs::Pairs(_) => {
+                let (a, b) = pairs(values.get(base)?, values.get(cell)?);
+                compare_paired(&a, &b, question).ok()
+            }
+            Logs::Apart(base, own) => {
+                let values = |logs: Vec<f64>| logs.into_iter().map(f64::exp).collect::<Vec<_>>();
+                compare_unpaired(&values(base), &values(own), question).ok()
+            }
         }
-        let of =
-            |cell: usize| self.logs(values, cell).into_iter().map(f64::exp).collect::<Vec<_>>();
-        compare_unpaired(&of(base), &of(cell), question).ok()
     }
 }
 

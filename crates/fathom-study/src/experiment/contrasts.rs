@@ -86,7 +86,7 @@ pub fn between(
             let in_blocks = blocks.iter().copied().filter(is_one_boot).filter_map(mean_of);
             Some(boots.means(first, in_blocks)).filter(|means| !means.is_empty())
         };
-        return Ok(Logs::Boots(of(&b).ok_or_else(nothing)?, of(&a).ok_or_else(nothing)?));
+        return Ok(Logs::Apart(of(&b).ok_or_else(nothing)?, of(&a).ok_or_else(nothing)?));
     }
     let found: Vec<f64> = blocks.into_iter().filter_map(in_block).collect();
     if found.is_empty() { Err(nothing()) } else { Ok(Logs::Pairs(found)) }

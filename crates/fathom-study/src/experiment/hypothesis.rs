@@ -41,10 +41,10 @@ pub struct HypothesisStudy {
 }
 
 impl HypothesisStudy {
-    /// Decided, or known to within 2 %, or such that no further block can decide it.
+    /// Decided, or such that no further block can decide it.
     pub(super) fn is_settled(&self) -> bool {
         let interval = self.ratio.and_then(|ratio| ratio.interval);
-        self.outcome != Outcome::Inconclusive || interval.is_none_or(looks::is_narrow)
+        self.outcome != Outcome::Inconclusive || interval.is_none()
     }
 }
 
@@ -74,7 +74,7 @@ pub fn judge(
             let blocks = logs.len();
             Some(format!("{blocks} blocks are too few for an interval: six are the least"))
         }
-        (Ok(Logs::Boots(a, b)), None) => Some(format!(
+        (Ok(Logs::Apart(a, b)), None) => Some(format!(
             "{} boots against {} are too few for an interval: four of each are the least",
             b.len(),
             a.len()

@@ -141,7 +141,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
     let values: Vec<Values> = figures.iter().map(|figure| trials.values(figure)).collect();
     let level = level(plan, &values);
     let margin = plan.design.margin;
-    let boots = Boots::new(cells, trials.records());
+    let boots = Boots::new(cells, trials.records()).beside(baseline);
     let ask = |figure: &Figure| cells::question(figure, 100.0 * margin, level);
     let mut studied = cells::study(cells, baseline, &figures, &values, &boots, &ask);
     let (comparisons, adjustment) = cells::adjust(&mut studied, &figures);
@@ -263,8 +263,9 @@ fn level(plan: &Plan, values: &[Values]) -> f64 {
 }
 
 /// Whether an experiment has its answers after the blocks measured so far: to be asked at the looks of a sequential plan
-/// ([`looks`]). Every comparison of an objective with the baseline must be decided, or known to within 2 %; so must the plan's expectation; and
-/// of each cell that may be the best it must be known whether it keeps the bounds.
+/// ([`looks`]). Every comparison of an objective with the baseline must be decided, or known to within 2 %; so must be what the best
+/// is against those that may be it as well, and the plan's expectation decided; and of each cell that may be the best it must be known whether
+/// it keeps the bounds.
 #[must_use]
 pub fn is_decided(plan: &Plan, cells: &[Cell], records: &[Record]) -> Decision {
     let trials = Trials::new(plan, cells, records);
@@ -273,14 +274,15 @@ pub fn is_decided(plan: &Plan, cells: &[Cell], records: &[Record]) -> Decision {
     let values: Vec<Values> = figures.iter().map(|figure| trials.values(figure)).collect();
     let level = level(plan, &values);
     let ask = |figure: &Figure| cells::question(figure, 100.0 * plan.design.margin, level);
-    let boots = Boots::new(cells, trials.records());
     let baseline = baseline(plan, cells);
+    let boots = Boots::new(cells, trials.records()).beside(baseline);
     let mut studied = cells::study(cells, baseline, &figures, &values, &boots, &ask);
     cells::adjust(&mut studied, &figures);
     let ranking = ranking::rank(plan, &figures, &values, baseline, &boots, level);
     let hypothesis = expectation(plan, cells, &ranking, (&figures, &values), &boots, level);
     let is_settled = cells::is_settled(&studied, &figures)
         && !ranking.is_bound_open
+        && !ranking.is_best_open
         && hypothesis.is_none_or(|hypothesis| hypothesis.is_settled());
     looks::next(plan, trials.blocks_done_last(), is_settled)
 }

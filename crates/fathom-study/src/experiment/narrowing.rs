@@ -5,7 +5,7 @@ use super::cells::{Values, question};
 use super::figures::Figure;
 use super::level_of;
 use super::looks::LEVEL;
-use super::ranking::Ranking;
+use super::ranking::{Kept, Ranking};
 use fathom_base::order::Order;
 use fathom_base::units::{parse_count, parse_duration_ns, parse_size};
 use fathom_model::plan::cell::Cell;
@@ -22,6 +22,8 @@ pub struct Narrowed {
     /// Its levels in rising order with the first ranked figure: of the baseline its median, of others what that comes to by their
     /// change against it within blocks.
     pub levels: Vec<(String, f64)>,
+    /// Those of them that are out because of a bound.
+    pub out: Vec<String>,
     /// The best.
     pub best: String,
     /// The nearest measured levels that are shown to be worse, below and above; none where the best lies at that end, or
@@ -87,8 +89,13 @@ pub fn study(
     let mut pairs = (0..beside.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
     let are_same = pairs.all(|(a, b)| is_same(beside[a].1, beside[b].1));
     let same = beside.iter().filter(|_| are_same).map(|(_, _, level, _)| level.clone()).collect();
+    let is_out = |(_, at, ..): &&(f64, usize, String, f64)| {
+        ranking.bounds.iter().any(|bound| matches!(bound.kept[*at], Kept::Broken | Kept::Unlikely))
+    };
+    let out = found.iter().filter(is_out).map(|(_, _, level, _)| level.clone()).collect();
     Some(Narrowed {
         same,
+        out,
         factor,
         best: found[best].2.clone(),
         worse_below: below,
@@ -166,6 +173,34 @@ mod tests {
         assert_eq!(same(&[1000.0, 1000.0, 1000.0, 1300.0], 0.004), [""; 0], "a peak");
         assert_eq!(same(&[950.0, 1000.0, 1000.0, 1002.0], 0.004), ["64", "256", "1024"]);
         assert_eq!(same(&[1000.0, 1000.0], 0.004), [""; 0], "too few");
+    }
+
+    /// A level of a later stage shares no block with most of the others: by what each is beside the baseline it is told apart from them.
+    #[test]
+    fn levels_of_different_stages_are_told_apart() {
+        let mut prng = Prng::new(7, 0);
+        let levels = ["16", "64", "256", "100", "180"];
+        let rates = [916.0, 964.0, 844.0, 1000.0, 920.0];
+        let mut sample = Sample::new(&[("lv", &levels)], 18, |cell, _| {
+            rates[cell.index as usize] * noise(&mut prng, 0.001)
+        });
+        sample.plan.design.kind = DesignKind::Narrowing;
+        sample.records.retain(|record| {
+            let slot = record.cell.as_ref().map(|cell| cell.slot);
+            slot.is_some_and(|slot| match slot.block {
+                0..6 => slot.cell < 3,
+                // Each beside the baseline and those between which it lies.
+                6..12 => [0, 1, 2, 4].contains(&slot.cell),
+                _ => [0, 1, 3].contains(&slot.cell),
+            })
+        });
+        let study = study_experiment(&sample.plan, &sample.cells, &sample.records);
+        let found = study.narrowed.expect("narrowed");
+        assert_eq!(found.best, "100");
+        // The six blocks that 64 has with it are too few against four rivals; of 180 it is known without any.
+        assert_eq!(study.ranking.leaders, [1, 3], "{found:?}");
+        let nearest = (found.worse_below.as_deref(), found.worse_above.as_deref());
+        assert_eq!(nearest, (Some("16"), Some("180")));
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! Which cell is best by the plan's objectives, in their order, and which ones cannot be told apart from it.
 //!
-//! Bounds first: a cell that breaks one is out, and where some cell probably keeps them all, those that probably do not are out too. Then each
-//! objective in turn leaves of the cells still in the race those that are not shown to be worse than another by something that matters, which
-//! a difference within the plan's margin does not: by one-sided signed ranks of the log-ratios within blocks (by rank sums of boots, where two
-//! were never booted alike), each at the error divided by the number of rivals. So the truly best cell is among those that are left with the stated confidence at each
-//! objective (subset selection: S. S. Gupta, Technometrics 7, 1965, with Bonferroni's bound), however many were compared.
+//! Bounds first: a cell that breaks one is out, and where some cell probably keeps them all, those that probably do not are out too. Of two
+//! others one is out that is shown to be worse in an objective by something that matters, which a difference within the plan's margin does
+//! not, and of which it is shown for each objective before that it is not better by something that matters: a later objective decides
+//! between those that are alike in the earlier ones, and never where these are undecided. Shown is by one-sided signed ranks of the
+//! log-ratios within blocks (by rank sums where two have too few blocks in common), each at the error divided by the number of rivals. So
+//! the truly best cell is among those that are left with the stated confidence at each objective (subset selection: S. S. Gupta,
+//! Technometrics 7, 1965, with Bonferroni's bound), however many were compared. Which of those that are left stands first follows from the
+//! estimates, by the objectives in their order, of which one within the margin leaves it to the next.
 
 use super::boots::Boots;
 use super::cells::Values;
 use super::figures::Figure;
+use super::looks;
 use fathom_base::order::Order;
 use fathom_model::plan::Plan;
 use fathom_stats::equivalence::Better;
@@ -58,6 +62,9 @@ pub struct Ranking {
     /// Of some cell that may be the best it is not sure yet that it keeps a bound.
     #[serde(skip)]
     pub is_bound_open: bool,
+    /// Between the best and another that cannot be told apart from it nothing is decided, nor known narrowly enough to matter.
+    #[serde(skip)]
+    pub is_best_open: bool,
     /// The best cell against the baseline in the first ranked figure, when it is not the baseline: the ratio.
     pub ratio_to_baseline: Option<f64>,
     /// Its interval.
@@ -88,34 +95,39 @@ pub fn rank(
     let is_measured = |cell: &usize| ranked.first().is_none_or(|f| !values[*f][*cell].is_empty());
     let possible: Vec<usize> = (0..count).filter(may_keep).filter(is_measured).collect();
     let likely: Vec<usize> = possible.iter().copied().filter(is_likely).collect();
-    let race = Race { boots, level, margin: plan.design.margin };
-    let best_of = |cells: &[usize]| {
-        ranked.iter().fold(cells.to_vec(), |left, figure| {
-            race.not_worse(&left, &values[*figure], figures[*figure].better())
-        })
-    };
-    let leaders = best_of(if likely.is_empty() { &possible } else { &likely });
-    let is_bound_open = best_of(&possible).iter().any(|cell| !all_are(*cell, &[Kept::Kept]));
+    let objectives: Vec<(&Values, Better)> =
+        ranked.iter().map(|figure| (&values[*figure], figures[*figure].better())).collect();
+    let race = Race { boots, level, margin: plan.design.margin, objectives: &objectives };
+    let leaders = race.not_worse(if likely.is_empty() { &possible } else { &likely });
+    let is_bound_open = race.not_worse(&possible).iter().any(|c| !all_are(*c, &[Kept::Kept]));
     let class = |cell: &usize| match () {
         () if leaders.contains(cell) => 0,
         () if is_likely(cell) => 1,
         () => 2,
     };
     let keys = |cell: usize| -> Vec<f64> {
-        let of = |figure: &usize| {
-            loss((cell, baseline), &values[*figure], boots, figures[*figure].better())
-        };
-        ranked.iter().map(of).collect()
+        let of =
+            |(values, better): &(&Values, Better)| loss((cell, baseline), values, boots, *better);
+        objectives.iter().map(of).collect()
     };
     let mut order: Vec<(usize, Vec<f64>)> = (0..count).map(|cell| (cell, keys(cell))).collect();
     order.order_by(|(a, of_a), (b, of_b)| {
         let mut unequal = of_a.iter().zip(of_b).map(|(a, b)| a.total_cmp(b)).filter(|o| o.is_ne());
         class(a).cmp(&class(b)).then_with(|| unequal.next().unwrap_or(Ordering::Equal))
     });
+    // What is in front by less than matters is not in front.
+    let mut first: Vec<&(usize, Vec<f64>)> =
+        order.iter().filter(|(cell, _)| leaders.contains(cell)).collect();
+    for at in 0..objectives.len() {
+        let best = first.iter().map(|(_, keys)| keys[at]).fold(f64::INFINITY, f64::min);
+        first.retain(|(_, keys)| keys[at] <= best + plan.design.margin.ln_1p());
+    }
+    let first = first.first().map(|(cell, _)| *cell);
     let mut order: Vec<usize> = order.into_iter().map(|(cell, _)| cell).collect();
+    order.order_by_key(|cell| first != Some(*cell));
     let is_as_good = |cell: usize| {
-        let is_same = |figure: &usize| race.is_same((baseline, cell), &values[*figure]);
-        !ranked.is_empty() && ranked.iter().all(is_same)
+        let is_same = |(values, _): &(&Values, Better)| race.is_same((baseline, cell), values);
+        !objectives.is_empty() && objectives.iter().all(is_same)
     };
     // What does not matter is no reason to change anything.
     if leaders.contains(&baseline) && order.first().is_some_and(|cell| is_as_good(*cell)) {
@@ -130,6 +142,8 @@ pub fn rank(
         Some(shift.map(f64::exp))
     };
     let ratio = against();
+    let is_open = |(best, other): (usize, &usize)| *other != best && race.is_open((best, *other));
+    let is_best_open = winner.is_some_and(|best| leaders.iter().any(|c| is_open((best, c))));
     Ranking {
         bounds,
         figures: ranked,
@@ -137,6 +151,7 @@ pub fn rank(
         winner,
         leaders,
         is_bound_open,
+        is_best_open,
         ratio_to_baseline: ratio.map(|ratio| ratio.value),
         ratio_interval: ratio.and_then(|ratio| ratio.interval),
     }
@@ -189,19 +204,55 @@ struct Race<'a> {
     boots: &'a Boots,
     level: f64,
     margin: f64,
+    /// What they are ranked by, most important first.
+    objectives: &'a [(&'a Values, Better)],
 }
 
 impl Race<'_> {
     /// The cells that no other of them is shown to beat.
-    fn not_worse(&self, cells: &[usize], values: &Values, better: Better) -> Vec<usize> {
+    fn not_worse(&self, cells: &[usize]) -> Vec<usize> {
         let rivals = cells.len().saturating_sub(1).max(1) as f64;
         let is_left = |cell: &usize| {
-            let beats = |rival: &usize| self.beats((*rival, *cell), values, better, rivals);
-            !cells.iter().any(|rival| rival != cell && beats(rival))
+            !cells.iter().any(|rival| rival != cell && self.wins((*rival, *cell), rivals))
         };
         let left: Vec<usize> = cells.iter().copied().filter(is_left).collect();
         // A circle, where each is beaten by another: nothing is known.
         if left.is_empty() { cells.to_vec() } else { left }
+    }
+
+    /// Shown to be better in an objective, and in each before it that the other is not better by something that matters.
+    fn wins(&self, (rival, cell): (usize, usize), rivals: f64) -> bool {
+        for (values, better) in self.objectives {
+            if self.beats((rival, cell), values, *better, rivals) {
+                return true;
+            }
+            if !self.is_no_better((cell, rival), values, *better) {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// In some objective neither the same nor known to within what an experiment looks for.
+    fn is_open(&self, (best, other): (usize, usize)) -> bool {
+        self.objectives.iter().any(|(values, _)| {
+            let logs = self.boots.between(values, best, other);
+            let ratio = logs.and_then(|logs| Some(logs.shift(self.level).ok()?.map(f64::exp)));
+            let interval = ratio.and_then(|ratio| ratio.interval);
+            interval.is_none_or(|i| i.contains(1.0) && !looks::is_narrow(i))
+                && !self.is_same((best, other), values)
+        })
+    }
+
+    /// The interval of how much better it is ends within the margin.
+    fn is_no_better(&self, (cell, rival): (usize, usize), values: &Values, better: Better) -> bool {
+        let logs = self.boots.between(values, rival, cell);
+        let shift = logs.and_then(|logs| logs.shift(self.level).ok());
+        let margin = self.margin.ln_1p();
+        shift.and_then(|shift| shift.interval).is_some_and(|i| match better {
+            Better::Higher => i.high < margin,
+            Better::Lower => i.low > -margin,
+        })
     }
 
     /// The whole interval of their ratio lies within the margin.
@@ -249,7 +300,6 @@ fn loss((cell, baseline): (usize, usize), values: &Values, boots: &Boots, better
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::looks;
     use crate::experiment::sample::{Sample, noise};
     use crate::experiment::{ExperimentStudy, study};
     use fathom_base::prng::Prng;
@@ -430,6 +480,47 @@ mod tests {
         let got = ranked(&sample);
         // Cell 2 is cheapest and slow: the rate comes first.
         assert_eq!((got.winner, got.leaders.as_slice()), (Some(1), [1].as_slice()));
+    }
+
+    /// Nobody knows whether it is a fifth slower in what counts most: that it is better in what comes second makes it no advice.
+    #[test]
+    fn a_later_objective_decides_nothing_where_an_earlier_one_is_open() {
+        for (seed, cpu) in (0..12).zip([[2, 1], [1, 2]].into_iter().cycle()) {
+            let mut open = sample(&[1.0, 1.0], 8, 0.3, 40 + seed);
+            open.plan.objectives.push(Objective::of(Metric::CpuPerIo));
+            for record in &mut open.records {
+                let cell = record.cell.as_ref().expect("a cell").slot.cell;
+                record.jobs[0].cpu.system_ns *= cpu[cell as usize];
+            }
+            let study = study(&open.plan, &open.cells, &open.records);
+            let first = study.cells[1].figures[0].as_ref().expect("measured");
+            let ratio = first.change.as_ref().expect("compared").answer.ratio.value;
+            let got = &study.ranking;
+            // By the first alone, unless that leaves it to the next.
+            match ratio {
+                ..0.97 => assert_eq!(got.winner, Some(0), "{seed}: {ratio} {got:?}"),
+                1.03.. => assert_eq!(got.winner, Some(1), "{seed}: {ratio} {got:?}"),
+                _ => assert_eq!(got.leaders.len(), 2, "{seed}: {ratio} {got:?}"),
+            }
+            let mut leaders = got.leaders.clone();
+            leaders.sort_unstable();
+            assert!(leaders == [0, 1] || got.leaders == [got.winner.expect("one")], "{got:?}");
+        }
+    }
+
+    /// Which of two is best was asked, too: that both are better than the baseline is not the whole answer.
+    #[test]
+    fn nothing_ends_while_the_best_is_open() {
+        let mut near = sample(&[1.0, 1.5, 1.53], 8, 0.03, 1);
+        (near.plan.design.blocks, near.plan.design.is_sequential) = (25, true);
+        let got = ranked(&near);
+        assert_eq!(got.leaders.len(), 2, "{got:?}");
+        assert!(got.is_best_open);
+        let decided = |s: &Sample| crate::experiment::is_decided(&s.plan, &s.cells, &s.records);
+        assert_eq!(decided(&near), looks::Decision::Measure { blocks: 12 });
+        let mut far = sample(&[1.0, 1.5, 1.8], 8, 0.03, 1);
+        (far.plan.design.blocks, far.plan.design.is_sequential) = (25, true);
+        assert_eq!(decided(&far), looks::Decision::Answered);
     }
 
     /// Six equal cells: how often the true best (any of them: cell 0) is thrown out. Stated: at most 5 %.

@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_ready_plans_touch_nothing_dry", &ext4, ready_plans),
         kernel_test("lab_ready_plans_ask_for_consent", &[FathomBinary, LoopDevices], consent),
         kernel_test("lab_narrowing_finds_the_optimum", &[FathomBinary], narrowing),
+        kernel_test("lab_narrowing_keeps_a_bound", &[FathomBinary], narrowing_below_a_bound),
         kernel_test("lab_narrowing_ends_where_nothing_differs", &[FathomBinary], nothing_differs),
         kernel_test("lab_stages", &[FathomBinary], stages),
         kernel_test("lab_remount", &remount, remounts),
@@ -378,6 +379,38 @@ fn nothing_differs() {
     let shown = sandbox.run(&["show", &done.id()]);
     let told = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(told.contains("4, 64, 1024 do not differ by 3 %"), "{shown:?}");
+}
+
+/// A rate that grows with the queue, as its latency does: the best below the bound is found, not the best.
+fn narrowing_below_a_bound() {
+    let sandbox = Sandbox::new();
+    let n = sandbox.scratch.join("n");
+    // The latency wavers by a hundredth, so that it is known to keep the bound at 100 and to break it at 108.
+    let command = format!(
+        "n=$(cat {n} 2>/dev/null || echo 0); echo $((n + 1)) > {n}; echo score: {{size}}; echo lat: $(({{size}} * (1000 + n % 5)))",
+        n = p(&n)
+    );
+    let rest = "figure.lat = 'lat: {}'\n[factors]\nworkload.size = [16, 64, 256]\n[design]\nkind = 'narrowing'\nblocks = 6\n\
+                sentinel = false\nsequential = false\n[[objective]]\nmetric = 'application'\nfigure = 'lat'\nbetter = 'less'\n\
+                bound = 104000\n";
+    let file = scored(&sandbox, "bound", &command, rest);
+    let text = fs::read_to_string(&file).unwrap();
+    let last = "[[objective]]\nmetric = 'application'\n";
+    assert!(text.ends_with(last), "{text}");
+    fs::write(&file, format!("{text}figure = 'score'\n")).unwrap();
+    let done = lab(&sandbox, &file, &[]);
+    let narrowed = &done.result()["experiment"]["narrowed"];
+    let best: u64 = narrowed["best"].as_str().unwrap().parse().unwrap();
+    assert!((92..=103).contains(&best), "{narrowed}");
+    let out: Vec<u64> = narrowed["out"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|level| level.as_str().unwrap().parse().unwrap())
+        .collect();
+    assert!(out.contains(&256) && out.iter().all(|level| *level > 103), "{narrowed}");
+    let shown = sandbox.run(&["show", &done.id()]);
+    assert!(shown.stdout.contains("out by a bound"), "{shown:?}");
 }
 
 /// A knob of the plan's own, whose best value is 100: the search comes to it from 4, 64 and 1024, and puts back what was there.
