@@ -70,9 +70,18 @@ pub fn block_node(root: &SysRoot, device: &BlockDir) -> Node {
 /// True when device-mapper holds back all I/O of the device or of one below it: a read would wait for ever.
 #[must_use]
 pub fn is_suspended(device: &BlockDir) -> bool {
-    let below =
-        || device.slaves().into_iter().chain(device.disk().filter(|_| device.is_partition()));
-    device.flag("dm/suspended") == Some(true) || below().any(|device| is_suspended(&device))
+    // A partition has its disk below it and nothing else.
+    if device.is_partition() {
+        return device.disk_of_partition().is_some_and(|disk| is_whole_suspended(&disk));
+    }
+    is_whole_suspended(device)
+}
+
+/// The same of what is no partition. This is asked of everything below every volume: the kernel gives such names to all devices of
+/// device-mapper, so that no others are looked at for that.
+fn is_whole_suspended(device: &BlockDir) -> bool {
+    let is_held = device.name().starts_with("dm-") && device.flag("dm/suspended") == Some(true);
+    is_held || device.slaves().iter().any(is_suspended)
 }
 
 /// What the kernel says of a cache that loses what it holds without power, and of none.

@@ -33,11 +33,13 @@ impl Allowances {
     }
 }
 
-/// The disk of a partition, and every other device itself.
+/// The disk of a partition, also of one that kpartx made, and every other device itself.
 fn whole(nodes: &[Node], index: usize) -> usize {
     let node = &nodes[index];
-    let disk = node.below.first().filter(|_| node.kind == NodeKind::Partition);
-    disk.copied().unwrap_or(index)
+    let uuid = node.dm.as_ref().and_then(|dm| dm.uuid.as_deref());
+    let is_partition =
+        node.kind == NodeKind::Partition || uuid.is_some_and(|uuid| uuid.starts_with("part"));
+    node.below.first().copied().filter(|_| is_partition).unwrap_or(index)
 }
 
 /// What the next of the devices that share an allowance may take when so many come after it. A disk has half of all for its table and
@@ -105,6 +107,7 @@ impl Look<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_model::stack::DmFacts;
 
     const KIB: u64 = 1 << 10;
 
@@ -127,10 +130,15 @@ mod tests {
         partition.below = vec![1];
         let mut volume = Node::new(NodeKind::Dm, "dm-0");
         volume.below = vec![0];
-        let nodes = [partition, Node::new(NodeKind::Disk, "sda"), volume];
+        let mut mapped = volume.clone();
+        mapped.below = vec![1];
+        let uuid = Some("part2-devnode_8:0_Wh5pYvM".to_owned());
+        mapped.dm = Some(DmFacts { uuid, ..DmFacts::default() });
+        let nodes = [partition, Node::new(NodeKind::Disk, "sda"), volume, mapped];
         let mut allowances = Allowances::default();
         assert_eq!(allowances.of(&nodes, 0).take(READ_BYTES_MAX - 5), Some(()));
         assert_eq!(allowances.of(&nodes, 1).left_bytes(), 5);
+        assert_eq!(allowances.of(&nodes, 3).left_bytes(), 5, "made by kpartx");
         assert_eq!(allowances.of(&nodes, 2).left_bytes(), READ_BYTES_MAX, "a device of its own");
         assert_eq!(allowances.again(&nodes, 0), None, "never looked at");
         allowances.read_bytes.insert(0, 4);
