@@ -26,6 +26,8 @@ use std::path::{Path, PathBuf};
 
 /// Directories of a block.
 const BLOCK_DIRS: u64 = 512;
+/// Between two tellings of how far a survey is.
+const SURVEY_TICK_NS: u64 = 500_000_000;
 /// What stays is listed up to here; the rest is counted.
 const LISTED_MAX: usize = 100;
 
@@ -143,7 +145,7 @@ impl Cleaner<'_> {
         above: Option<&Dir>,
         cleaned: &mut Cleaned,
     ) -> Result<(), TreeError> {
-        name_foreign(tree, 0, tree.root(), cleaned)?;
+        name_foreign(tree, (0, tree.root()), &mut |_| Ok(false), cleaned)?;
         if !cleaned.mounts.is_empty() {
             // Files may be hidden there that nothing else would prove to be fathom's.
             return Ok(());
@@ -164,6 +166,49 @@ impl Cleaner<'_> {
         }
         Ok(())
     }
+}
+
+/// What a removal of this tree would come to, by the same steps; nothing is touched.
+///
+/// # Errors
+/// [`TreeError::Io`]; [`TreeError::Interrupted`].
+pub fn survey(
+    tree: &Tree,
+    stop: &StopFlag,
+    progress: &mut dyn FnMut(Step),
+) -> Result<Cleaned, TreeError> {
+    let (started_ns, extent) = (clock::monotonic_ns(), tree.layout().extent());
+    let (all, goes) = (Counters::default(), Counters::default());
+    let mut told_ns = started_ns;
+    let mut cleaned = Cleaned { path: tree.path().to_owned(), ..Cleaned::default() };
+    let mut last = extent.dirs;
+    while last > 0 {
+        if stop.is_set() {
+            return Err(TreeError::Interrupted("nothing was removed".into()));
+        }
+        if clock::monotonic_ns() - told_ns > SURVEY_TICK_NS {
+            told_ns = clock::monotonic_ns();
+            progress(Step::of("looking through", &all, (extent.files, 0), started_ns));
+        }
+        let Some(dir) = open_ours(tree, last - 1)? else {
+            last = tree.existing(last).min(last - 1);
+            continue;
+        };
+        last -= 1;
+        let mut judged = |file| {
+            all.add(0);
+            let found = judge::judge(tree, &dir, file)?;
+            if matches!(found, Found::Whole | Found::Unsealed { .. }) {
+                goes.add(tree.layout().size(file));
+            }
+            Ok(!matches!(found, Found::Foreign(_)))
+        };
+        name_foreign(tree, (last, &dir), &mut judged, &mut cleaned)?;
+    }
+    (cleaned.files, cleaned.bytes) = goes.now();
+    cleaned.listed.order();
+    cleaned.took_ns = clock::monotonic_ns() - started_ns;
+    Ok(cleaned)
 }
 
 /// Removes the tree's own directory if it is empty and still under its name.
@@ -251,7 +296,7 @@ fn remove_dirs(tree: &Tree, range: Range<u64>, cleaned: &mut Cleaned) -> Result<
             Ok(()) => {}
             Err(error) if is_taken(&error) => {
                 if let Some(dir) = open_ours(tree, number)? {
-                    name_foreign(tree, number, &dir, cleaned)?;
+                    name_foreign(tree, (number, &dir), &mut |_| Ok(false), cleaned)?;
                 }
             }
             Err(error) if is_another(&error) => {}
@@ -266,11 +311,12 @@ fn is_mount(dir: &Dir, name: &[u8]) -> bool {
     dir.open_beneath(name).is_err_and(|error| error.kind() == io::ErrorKind::CrossesDevices)
 }
 
-/// Names everything in a directory but the tree's own directories, which were named by themselves.
+/// Names everything in a directory but the tree's own directories, which were named by themselves, and those of its files that
+/// `goes` says may go.
 fn name_foreign(
     tree: &Tree,
-    number: u64,
-    dir: &Dir,
+    (number, dir): (u64, &Dir),
+    goes: &mut dyn FnMut(FileNumber) -> io::Result<bool>,
     cleaned: &mut Cleaned,
 ) -> Result<(), TreeError> {
     let layout = tree.layout();
@@ -283,14 +329,18 @@ fn name_foreign(
             EntryKind::Unknown => dir.facts_of_name(entry.name).is_ok_and(|facts| facts.is_dir),
             kind => kind == EntryKind::Dir,
         };
-        let is_ours = is_dir && matches!(layout.told_by_name(number, entry.name), Named::Dir(_));
+        let is_ours = match layout.told_by_name(number, entry.name) {
+            Named::Dir(_) => is_dir,
+            Named::File(file) => goes(file)?,
+            Named::Foreign => false,
+        };
         let path = || {
             let name = String::from_utf8_lossy(entry.name);
             if above.is_empty() { name.into_owned() } else { format!("{above}/{name}") }
         };
         if !is_ours {
             cleaned.stays(path());
-        } else if is_mount(dir, entry.name) {
+        } else if is_dir && is_mount(dir, entry.name) {
             cleaned.mounts.push(path());
         }
         Ok(true)

@@ -106,7 +106,7 @@ its mount point, or lies in it: it may come back. So may a device: what fathom v
 pub struct Clean {
     /// A tree, or a directory above
     pub dir: PathBuf,
-    /// Say what would be removed, and remove nothing
+    /// Say what would be removed and what would stay, and remove nothing
     #[arg(long)]
     pub list: bool,
     /// Forget what is noted of test files that are not there any more, and touch no file

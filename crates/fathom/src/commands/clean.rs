@@ -14,7 +14,7 @@ use fathom_guard::FileRefusal;
 use fathom_guard::leftovers::{self, Below, Outcome, Report};
 use fathom_sys::signals::StopFlag;
 use fathom_tree::clean::find::{self, FoundBelow};
-use fathom_tree::clean::{Cleaned, Cleaner};
+use fathom_tree::clean::{Cleaned, Cleaner, survey};
 use fathom_tree::manifest::Access;
 use std::fmt::Write;
 use std::io;
@@ -58,7 +58,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
         if found.trees.is_empty() && found.test_dirs.is_empty() {
             check_store(common, output, &held)?;
         }
-        return list(output, &dir, &found, &known);
+        return list(output, stop, &dir, (&found, &known));
     }
     session::finish_forgetting(&held.state_dir, output);
     let mut done = Done::default();
@@ -128,9 +128,7 @@ fn remove_trees(output: Output, stop: &StopFlag, held: &Held, found: &FoundBelow
         match cleaner.clean_found(found, tree) {
             Ok(one) => {
                 done.text += &cleaned_text(&one);
-                if one.foreign > 0 || !one.mounts.is_empty() {
-                    done.exit = done.exit.max(Exit::Refused);
-                }
+                done.exit = done.exit.max(exit_of_tree(&one));
                 done.trees.push(one);
             }
             Err(error) => {
@@ -141,6 +139,12 @@ fn remove_trees(output: Output, stop: &StopFlag, held: &Held, found: &FoundBelow
         }
     }
     shown.finish();
+}
+
+/// What somebody else has in a tree is no success.
+fn exit_of_tree(cleaned: &Cleaned) -> Exit {
+    let is_all_ours = cleaned.foreign == 0 && cleaned.mounts.is_empty();
+    if is_all_ours { Exit::Done } else { Exit::Refused }
 }
 
 impl Done {
@@ -209,13 +213,18 @@ fn report_text(report: &Report) -> String {
 
 fn cleaned_text(cleaned: &Cleaned) -> String {
     let path = cleaned.path.display();
-    let mut text = format!(
-        "{path}: removed {} files of {} in {}",
+    let text = format!(
+        "{path}: removed {} files of {} in {}\n",
         format_count(cleaned.files),
         format_size(cleaned.bytes),
         format_ns(cleaned.took_ns)
     );
-    text.push('\n');
+    text + &staying_text(cleaned)
+}
+
+/// What stays of a tree, or would.
+fn staying_text(cleaned: &Cleaned) -> String {
+    let (path, mut text) = (cleaned.path.display(), String::new());
     for mount in &cleaned.mounts {
         let _ = writeln!(
             text,
@@ -240,26 +249,38 @@ fn cleaned_text(cleaned: &Cleaned) -> String {
     text
 }
 
-/// What would be removed.
-fn list(output: Output, dir: &Path, found: &FoundBelow, known: &Below) -> CommandResult {
+/// What would be removed, and what would stay.
+fn list(
+    output: Output,
+    stop: &StopFlag,
+    dir: &Path,
+    (found, known): (&FoundBelow, &Below),
+) -> CommandResult {
     let Below { noted, stays, unknown } = known;
-    let (mut text, mut broken) = (String::new(), None);
+    let (mut text, mut of_trees, mut surveys) = (String::new(), None, Vec::new());
+    let mut shown = ProgressLine::new(output);
     for tree in &found.trees {
-        let what = match found.open(tree, Access::Shared) {
-            Ok(tree) => {
+        let looked = found.open(tree, Access::Shared).and_then(|tree| {
+            let survey = survey(&tree, stop, &mut |step| shown.tree(step))?;
+            Ok((tree, survey))
+        });
+        shown.finish();
+        let (exit, what) = match looked {
+            Ok((tree, survey)) => {
                 let extent = tree.layout().extent();
                 let (files, size) = (format_count(extent.files), format_size(extent.bytes));
                 let owner = tree.signed_by_other();
                 let owner = owner
                     .map_or_else(String::new, |uid| format!("; its card belongs to user {uid}"));
-                format!("a tree of {files} files, {size}{owner}")
+                let staying = staying_text(&survey);
+                let exit = exit_of_tree(&survey);
+                surveys.push(survey);
+                (exit, format!("a tree of {files} files, {size}{owner}\n{staying}"))
             }
-            Err(error) => {
-                broken = broken.max(Some(tree::exit_of_error(&error)));
-                format!("a tree that stays: {error}")
-            }
+            Err(error) => (tree::exit_of_error(&error), format!("a tree that stays: {error}\n")),
         };
-        let _ = writeln!(text, "{}  {what}", tree.path.display());
+        of_trees = of_trees.max(Some(exit));
+        let _ = write!(text, "{}  {what}", tree.path.display());
     }
     let is_dir = |path: &&PathBuf| found.test_dirs.contains(path);
     let (test_dirs, files): (Vec<&PathBuf>, Vec<&PathBuf>) = noted.iter().partition(is_dir);
@@ -279,14 +300,14 @@ fn list(output: Output, dir: &Path, found: &FoundBelow, known: &Below) -> Comman
     let has_strangers = found.test_dirs.iter().any(|path| !is_told(path));
     let strangers = (has_strangers && unknown.is_empty()).then_some(Exit::Refused);
     let exits = stays.iter().chain(unknown).map(exit_of_report);
-    let exit = exits.chain(strangers).chain(broken).max().unwrap_or(Exit::Done);
+    let exit = exits.chain(strangers).chain(of_trees).max().unwrap_or(Exit::Done);
     if text.is_empty() {
         text = "Nothing that fathom made is there.\n".into();
     }
     let trees: Vec<&Path> = found.trees.iter().map(|tree| tree.path.as_path()).collect();
     let lines = |reports: &[Report]| reports.iter().map(ToString::to_string).collect::<Vec<_>>();
     let json = serde_json::json!({
-        "trees": trees, "test_directories": test_dirs, "test_files": files,
+        "trees": trees, "in_trees": surveys, "test_directories": test_dirs, "test_files": files,
         "stays": lines(stays), "unknown": lines(unknown), "exit_code": exit.code()
     });
     finish(output, &text, &json, exit)

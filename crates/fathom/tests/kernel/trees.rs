@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("clean_removes_kept_test_files", &[FathomBinary], kept_files),
         kernel_test("clean_of_a_file_is_a_mistake", &[FathomBinary], clean_of_a_file),
         kernel_test("clean_lists_what_clean_would_do", &[FathomBinary], listed_as_cleaned),
+        kernel_test("clean_lists_what_stays_in_trees", &[FathomBinary], stays_in_trees),
         kernel_test("clean_killed_midway", &ext4, clean_killed),
         kernel_test("exercise_command", &[FathomBinary], exercise),
         kernel_test("exercise_command_finds_a_changed_byte", &ext4, exercise_spoilt),
@@ -275,6 +276,54 @@ fn listed_as_cleaned() {
         }
         assert!(!done.stdout.contains("test file") && !done.stdout.contains("Nothing that"));
     }
+}
+
+/// What others have in a tree, and files that somebody edited, are named before as they are named afterwards.
+fn stays_in_trees() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir().join("tree");
+    sandbox.json(&["tree", "build", p(&dir), "files=60", "file_size=1k"], &[0]);
+    let clean = |more: &[&str]| sandbox.run(&[&["clean", p(&dir)], more].concat());
+    assert_eq!(clean(&["--list"]).code, 0, "all of it is fathom's");
+    let is_file = |path: &PathBuf| path.is_file() && !path.ends_with(".fathom-tree");
+    let files: Vec<PathBuf> = walk(&dir).into_iter().filter(is_file).collect();
+    let [edited, touched, replaced] = [0, 1, 2].map(|index| &files[index]);
+    fs::write(edited, vec![b'x'; 1024]).unwrap();
+    // Every byte is still fathom's.
+    fs::write(touched, fs::read(touched).unwrap()).unwrap();
+    fs::remove_file(replaced).unwrap();
+    fs::create_dir(replaced).unwrap();
+    let inner = edited.parent().unwrap().join("sub");
+    fs::create_dir(&inner).unwrap();
+    fs::write(inner.join("notes"), "x").unwrap();
+    fs::write(dir.join("thesis.tex"), "x").unwrap();
+    let before = walk(&dir);
+    let stays = |text: &str| {
+        let (_, told) = text.split_once("stay with the directories above them:\n").unwrap();
+        let mut told: Vec<PathBuf> =
+            told.lines().map_while(|line| line.strip_prefix("  ")).map(PathBuf::from).collect();
+        told.sort();
+        told
+    };
+    let listed = clean(&["--list"]);
+    let json = sandbox.json(&["clean", p(&dir), "--list"], &[3]).result();
+    assert_eq!((listed.code, walk(&dir)), (3, before), "{listed:?}");
+    let mut expected = vec![edited.clone(), replaced.clone(), inner, dir.join("thesis.tex")];
+    expected.sort();
+    assert_eq!(stays(&listed.stdout), expected, "{listed:?}");
+    let tree = &json["in_trees"][0];
+    assert_eq!((&tree["foreign"], &tree["files"]), (&4.into(), &58.into()), "{json}");
+    let cleaned = clean(&[]);
+    assert_eq!((cleaned.code, stays(&cleaned.stdout)), (3, expected), "{cleaned:?}");
+    assert!(cleaned.stdout.contains("removed 58 files"), "{cleaned:?}");
+}
+
+/// All that is in a directory and below it.
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let found = fathom_testkit::command::run_tool("find", [p(dir)]).unwrap();
+    let mut found: Vec<PathBuf> = found.lines().map(PathBuf::from).collect();
+    found.sort();
+    found
 }
 
 /// Wherever the kill comes, what others made stays as it is, and the same command goes on until nothing of fathom's is left.
