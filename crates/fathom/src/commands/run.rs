@@ -217,6 +217,7 @@ pub(super) fn checked(
     workload.apply(&settings).map_err(|e| usage(&e))?;
     check_arrivals(&workload, &settings).map_err(|e| usage(&e))?;
     check_null_targets(&workload, &settings, &args.target).map_err(|e| usage(&e))?;
+    check_null_effects(&workload, &settings, &args.target).map_err(|e| usage(&e))?;
     check_null_targets(&workload, &of_file, &args.target)
         .map_err(|e| usage(&format!("workload file '{}': {e}", args.workload)))?;
     name_null_targets(&mut workload, &args.target);
@@ -329,6 +330,37 @@ pub(super) fn check_null_targets(
     Ok(())
 }
 
+/// What is about files and the page cache.
+const OF_FILES: [&str; 3] = ["drop_cache", "open_sync", "overwrite"];
+/// What is about data, which the null engine does not even make when it is asked for by its name.
+const OF_DATA: [&str; 3] = ["compressible", "content", "duplicate"];
+
+/// A setting of the command line that has no effect where no I/O is done; a workload file is for other targets as well.
+pub(super) fn check_null_effects(
+    workload: &Workload,
+    settings: &[(String, String)],
+    target: &str,
+) -> Result<(), String> {
+    let is_idle = |(key, value): &&(String, String)| {
+        let (of, name) = key.split_once('.').map_or((None, key.as_str()), |(of, n)| (Some(of), n));
+        let mut meant =
+            workload.jobs.iter().filter(|job| of.is_none_or(|of| of == job.name)).peekable();
+        // Such a value asks for nothing anywhere.
+        let is_off = matches!(value.as_str(), "0" | "none" | "no" | "off" | "false");
+        let has_none = |job: &Job| {
+            let is_made = job.engine != EngineKind::Null;
+            is_null(job, target)
+                && (OF_FILES.contains(&name) || !is_made && OF_DATA.contains(&name))
+        };
+        !is_off && meant.peek().is_some() && meant.all(has_none)
+    };
+    settings.iter().find(is_idle).map_or(Ok(()), |(key, value)| {
+        Err(format!(
+            "{key}={value}: has no effect on null:, which does no I/O; leave it out, or name a directory, file or device"
+        ))
+    })
+}
+
 /// A real path that the null engine gets instead stays known to the job, so that the figures are not taken for those of
 /// the path.
 pub(super) fn name_null_targets(workload: &mut Workload, target: &str) {
@@ -377,6 +409,46 @@ mod tests {
         {
             let workload = check(target, &[("engine", engine)]).expect("valid");
             assert_eq!(workload.jobs[0].target.as_deref(), known, "{target} {engine}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_effect_on_the_null_target_is_refused() {
+        let check = |target, pairs: &[(&str, &str)]| {
+            let mut workload = builtin::named("randread").expect("built in");
+            let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            let settings: Vec<_> =
+                [&[("write_fraction", "0.5")][..], pairs].concat().iter().map(own).collect();
+            workload.apply(&settings).expect("known");
+            check_null_effects(&workload, &settings, target)
+        };
+        for pairs in [
+            &[("open_sync", "dsync")][..],
+            &[("read.open_sync", "sync")],
+            &[("drop_cache", "yes"), ("direct", "no")],
+            &[("compressible", "0.5"), ("engine", "null")],
+            &[("duplicate", "10%"), ("engine", "null")],
+            &[("content", "zero"), ("engine", "null")],
+        ] {
+            let (key, value) = pairs[0];
+            let error = check("null:", pairs).expect_err(key);
+            assert!(
+                error.starts_with(&format!("{key}={value}: has no effect on null:")),
+                "{error}"
+            );
+            assert_eq!(check("/srv", pairs), Ok(()));
+        }
+        // Data is made for null: unless its engine is asked for by name, places and classes are counted, and direct requests are
+        // whole blocks.
+        for pairs in [
+            &[("content", "zero")][..],
+            &[("compressible", "0.5")],
+            &[("offset", "50%")],
+            &[("trim_fraction", "0.1")],
+            &[("direct", "no"), ("block_size", "100")],
+            &[("open_sync", "none")],
+        ] {
+            assert_eq!(check("null:", pairs), Ok(()), "{pairs:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! What `saturate` and `size` take in the same way: a target, a workload of one job with settings, a time.
 
-use super::run::{check_null_targets, load, name_null_targets};
+use super::run::{check_null_effects, check_null_targets, load, name_null_targets};
 use super::{CommandError, key_value};
 use crate::args::Search;
 use crate::output::Output;
@@ -75,6 +75,7 @@ pub fn workload(
     for of in [&settings, &of_file] {
         check_null_targets(&workload, of, target).map_err(|e| usage(&e))?;
     }
+    check_null_effects(&workload, &settings, target).map_err(|e| usage(&e))?;
     name_null_targets(&mut workload, target);
     for job in &mut workload.jobs {
         (job.amount_bytes, job.operations) = (None, None);
