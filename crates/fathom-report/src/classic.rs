@@ -21,7 +21,8 @@ use fathom_model::workload::{Classic, Job};
 use fathom_stats::Histogram;
 
 /// The records in the form that their workload asks for; none when it has none. Tools that run several phases get one
-/// table for the phases of each repeat. randomio's has one row for the whole window, see [`randomio`] for one per
+/// table for the phases of each repeat. Where they were done directly as well as through the page cache, each says how.
+/// randomio's has one row for the whole window, see [`randomio`] for one per
 /// interval.
 #[must_use]
 pub fn classic(records: &[Record]) -> Option<String> {
@@ -29,7 +30,19 @@ pub fn classic(records: &[Record]) -> Option<String> {
         let each = records.iter().filter_map(|r| Some(fsopbench::table(r, r.fsop.as_deref()?)));
         return Some(each.collect::<Vec<_>>().join("\n"));
     }
-    let tables = repeats(records).into_iter().map(|of_one| table(&of_one));
+    let groups = repeats(records);
+    let is_direct = |of_one: &Vec<&Record>| {
+        of_one.iter().any(|record| record.workload.jobs.iter().any(|job| job.direct))
+    };
+    let are_both = groups.iter().any(is_direct) && !groups.iter().all(is_direct);
+    let tables = groups.iter().map(|of_one| {
+        let how = match (are_both, is_direct(of_one)) {
+            (false, _) => "",
+            (true, true) => "direct:\n",
+            (true, false) => "buffered:\n",
+        };
+        table(of_one).map(|table| format!("{how}{table}"))
+    });
     tables.collect::<Option<Vec<_>>>().map(|tables| tables.join("\n"))
 }
 
@@ -201,6 +214,23 @@ mod tests {
         );
         seeks.jobs[0].classes.clear();
         assert_eq!(seeker(&seeks), "Results: no seek ended in the measured time\n");
+    }
+
+    #[test]
+    fn direct_and_buffered_ones_say_which_they_are() {
+        let direct = record("seeker", "x, direct", vec![class(OpClass::Read, 60, 1_000, 4096)]);
+        let mut buffered = direct.clone();
+        buffered.workload.jobs[0].direct = false;
+        buffered.window_ns /= 2;
+        let lines = |records: &[Record]| {
+            let text = classic(records).unwrap_or_default();
+            text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let [one, two] = [&direct, &buffered].map(|of| seeker(of).trim_end().to_owned());
+        assert_ne!(one, two);
+        let records = [direct, buffered];
+        assert_eq!(lines(&records), ["direct:", &one, "buffered:", &two]);
+        assert_eq!(lines(&records[1..]), [two]);
     }
 
     #[test]

@@ -120,13 +120,19 @@ fn engine(job: &JobRecord) -> String {
     let held = job.in_flight_mean().map_or_else(String::new, |mean| {
         format!("; about {mean:.1} of {} in flight on average", job.in_flight_max())
     });
+    let ended = ended_together(job).map_or_else(String::new, |ended| format!(" (really {ended})"));
     format!(
-        "{}{features}, {} x depth {}, batch {}{held}",
+        "{}{features}, {} x depth {}, batch {}{ended}{held}",
         engine.kind.word(),
         plural(u64::from(engine.threads), "thread"),
         engine.depth,
         engine.batch
     )
+}
+
+/// How many ended at a time on average, where that was more than one: they waited for each other.
+fn ended_together(job: &JobRecord) -> Option<String> {
+    Some(format!("{:.1}", job.ended_per_wait()?)).filter(|ended| ended != "1.0")
 }
 
 /// What was asked, in the order in which people think of it.
@@ -307,10 +313,10 @@ fn push_classes(out: &mut String, job: &JobRecord, width: usize) {
         [("", Align::Left), right("count"), right("per second"), right("bytes"), right("rate")],
         3,
     );
-    let title = match job.engine.batch {
-        0 | 1 => "service time".to_owned(),
-        batch => format!("service time, batch {batch}"),
-    };
+    let asked = Some(job.engine.batch.to_string()).filter(|_| job.engine.batch > 1);
+    let title = ended_together(job)
+        .or(asked)
+        .map_or_else(|| "service time".to_owned(), |batch| format!("service time, batch {batch}"));
     let mut latencies = latency_table(&title);
     let mut not_enough = NotEnough::default();
     for class in classes {
@@ -465,6 +471,7 @@ pub(crate) fn plural(count: u64, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::{class, record};
 
     #[test]
     fn a_short_warm_up_is_not_rounded_up() {
@@ -477,5 +484,26 @@ mod tests {
             let text_of = workload(&Job { warmup_ns, ..Job::default() });
             assert!(text_of.ends_with(text), "{text_of}");
         }
+    }
+    #[test]
+    fn what_really_ended_at_a_time_stands_beside_what_was_asked_for() {
+        let told = |operations: u64, batches: u64, batch: u32| {
+            let classes = vec![class(OpClass::Read, operations, 1000, 4096)];
+            let mut job = record("randread", "x", classes).jobs.remove(0);
+            (job.batches, job.engine.batch) = (batches, batch);
+            let mut table = String::new();
+            push_classes(&mut table, &job, 120);
+            let line = engine(&job);
+            let (_, line) = line.split_once("batch ").unwrap_or_default();
+            let (_, title) = table.split_once("service time").unwrap_or_default();
+            let title = title.trim_start_matches(", ").split("  ").next().unwrap_or_default();
+            (line.split(';').next().unwrap_or_default().to_owned(), title.to_owned())
+        };
+        let words = |line: &str, title: &str| (line.to_owned(), title.to_owned());
+        assert_eq!(told(204_946, 18_496, 1), words("1 (really 11.1)", "batch 11.1"));
+        assert_eq!(told(4000, 1000, 4), words("4 (really 4.0)", "batch 4.0"));
+        assert_eq!(told(1000, 1000, 1), words("1", ""));
+        // Nobody counted.
+        assert_eq!(told(1000, 0, 4), words("4", "batch 4"));
     }
 }

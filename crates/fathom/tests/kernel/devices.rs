@@ -265,6 +265,11 @@ fn mounted_above() {
     before.assert_same(fs.dir());
     let text = sandbox.run(&args);
     assert!(text.stdout.contains("seqread, direct") && text.stdout.contains("seqread, buffered"));
+    let classic = ["run", "seeker", p(fs.device().path()), "operations=50", "--style=classic"];
+    let text = sandbox.run(&classic).stdout;
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).take(4).collect();
+    assert_eq!((lines[0], lines[2]), ("direct:", "buffered:"), "{text}");
+    assert!([1, 3].iter().all(|&line| lines[line].starts_with("Results: ")), "{text}");
     let device = fs.unmount();
     let frozen = Snapshot::take(device.path()).unwrap();
     let args = ["run", "seqread", p(device.path()), "amount=64M"];

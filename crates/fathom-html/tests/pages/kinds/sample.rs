@@ -93,7 +93,7 @@ pub fn record(label: &str, count: u64, size_bytes: u64) -> Record {
     let class = ClassRecord { class: OpClass::Read, latency_ns, bytes: count * size_bytes };
     let workload = builtin::named("randread").expect("built in");
     let job = json!({
-        "name": workload.jobs[0].name, "classes": [class], "series": [], "slowest": [], "censored": [], "batches": 1,
+        "name": workload.jobs[0].name, "classes": [class], "series": [], "slowest": [], "censored": [], "batches": count,
         "engine": {
             "kind": "io_uring", "fallback": null, "features": [], "threads": 1, "depth": 5, "batch": 1,
         },
