@@ -11,6 +11,9 @@ pub enum UnitError {
     /// No digits, or something that is not a number where one must stand.
     #[error("'{0}' is not a number; write for example {1}")]
     NotANumber(String, &'static str),
+    /// A count that is none.
+    #[error("'{0}' is no whole number; write for example 16")]
+    NotWhole(String),
     /// A suffix that names no unit.
     #[error("'{text}': unknown unit '{unit}'; known are {known}")]
     UnknownUnit {
@@ -100,7 +103,7 @@ pub fn parse_fraction(text: &str) -> Result<f64, UnitError> {
 /// # Errors
 /// [`UnitError`] when it is not a whole number.
 pub fn parse_count(text: &str) -> Result<u64, UnitError> {
-    text.trim().parse().map_err(|_| UnitError::NotANumber(text.to_owned(), "16"))
+    text.trim().parse().map_err(|_| UnitError::NotWhole(text.to_owned()))
 }
 
 fn unknown(text: &str, unit: &str, known: &'static str) -> UnitError {

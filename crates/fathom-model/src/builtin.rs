@@ -219,7 +219,8 @@ fn parse_job(value: toml::Value) -> Result<(Job, Vec<(String, String)>), String>
         let text = match value {
             toml::Value::String(s) => s,
             toml::Value::Integer(i) => i.to_string(),
-            toml::Value::Float(f) => f.to_string(),
+            // As TOML writes it: 2.0 is no whole number.
+            toml::Value::Float(_) => value.to_string(),
             toml::Value::Boolean(b) => b.to_string(),
             _ => return Err(format!("job key '{key}' takes a string or a number")),
         };
@@ -408,6 +409,11 @@ mod tests {
             ("name='x'\n[[job]]\n[[job]]", "two jobs are called 'job'"),
             ("name='x'\n[[job]]\nname='a.b'", "'a.b' is no name"),
             ("name='x'\n[[job]]\nthreads=0", "job 'job': threads=0: must be between"),
+            ("name='x'\n[[job]]\nthreads=2.0", "job 'job': threads=2.0: '2.0' is no whole number"),
+            (
+                "name='x'\n[[job]]\noperations=1e3",
+                "job 'job': operations=1000.0: '1000.0' is no whole",
+            ),
             ("name='x'\n[[job]]\nname='r'\ncontent='zero'", "r.content=zero: has no effect on"),
             (
                 "name='x'\n[[job]]\nfsync_every=8\nwrite_fraction=0",

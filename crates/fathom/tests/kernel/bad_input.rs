@@ -19,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("words_and_values", &[FathomBinary], words_and_values),
         kernel_test("far_off_words_get_no_hint", &[FathomBinary], far_off_words),
         kernel_test("options_and_settings", &[FathomBinary], options_and_settings),
+        kernel_test("settings_without_effect_on_null", &[FathomBinary], on_null),
         kernel_test("workload_files", &[FathomBinary], workload_files),
         kernel_test("sizes_and_places", &[FathomBinary, LoopDevices], sizes_and_places),
         kernel_test("jobs_that_cannot_share_a_file", &[FathomBinary], cannot_share),
@@ -182,6 +183,15 @@ fn options_and_settings() {
     assert!(no_settings.code == 2 && !no_settings.stderr.contains("hyphens"), "{no_settings:?}");
 }
 
+/// Nothing is opened, and no data made by the engine that was asked for by its name.
+fn on_null() {
+    let sandbox = Sandbox::new();
+    let (synced, why) = ("open_sync=dsync", "open_sync=dsync: has no effect on null:");
+    usage(&sandbox, &["run", "randwrite", "null:", synced], &[why, "leave it out"]);
+    usage(&sandbox, &["saturate", "null:", "randwrite", synced], &[why]);
+    sandbox.json(&["run", "randwrite", "null:", "operations=100", "open_sync=none"], &[0, 1]);
+}
+
 fn workload_files() {
     let sandbox = Sandbox::new();
     let dir = sandbox.dir();
@@ -194,6 +204,7 @@ fn workload_files() {
         ("name = 'x'\n[[job]]\nthreads = 2", "nothing ends it"),
         ("nam = 'x'", "did you mean 'name'?"),
         ("name = 'x'\n[[job]]\ncontent = 'zero'", "job.content=zero: has no effect on job 'job'"),
+        ("name = 'x'\n[[job]]\nthreads = 2.0", "threads=2.0: '2.0' is no whole number"),
         ("name = 'x'\n[[job]]\nfsync_every = 8\nfsync_fraction = 0.1", "sets the same"),
         ("name = 'x'\n[[job]]\n[[job]]", "two jobs are called 'job'"),
         ("name = 'x'\ndepth = 2\n[[job]]", "move it below [[job]]"),
