@@ -450,14 +450,6 @@ impl JobRecord {
             .then(|| (spent_ns as f64 / busy_ns as f64).min(self.in_flight_max() as f64))
     }
 
-    /// Requests that ended with each wait for them, on average: what `batch` asks for, or more. None where nobody counted.
-    #[must_use]
-    pub fn ended_per_wait(&self) -> Option<f64> {
-        let requests = self.classes.iter().filter(|c| c.class.is_request());
-        let ended: u64 = requests.map(|c| c.latency_ns.count()).sum();
-        (self.batches > 0 && ended > 0).then(|| ended as f64 / self.batches as f64)
-    }
-
     /// The least that was in flight on average, whatever began before the window: of each place one request at the most did,
     /// and none took longer than the longest that ended. Never above [`Self::in_flight_max`] where clock and counts are right.
     /// None when nothing was issued.

@@ -132,7 +132,11 @@ fn engine(job: &JobRecord) -> String {
 
 /// How many ended at a time on average, where that was more than one: they waited for each other.
 fn ended_together(job: &JobRecord) -> Option<String> {
-    Some(format!("{:.1}", job.ended_per_wait()?)).filter(|ended| ended != "1.0")
+    let requests = job.classes.iter().filter(|c| c.class.is_request());
+    let ended: u64 = requests.map(|c| c.latency_ns.count()).sum();
+    let is_counted = job.batches > 0 && ended > 0;
+    let mean = is_counted.then(|| format!("{:.1}", ended as f64 / job.batches as f64));
+    mean.filter(|mean| mean != "1.0")
 }
 
 /// What was asked, in the order in which people think of it.
