@@ -184,7 +184,7 @@ pub fn end_all(mut programs: Vec<Program>) {
     for program in &mut programs {
         let has_ended = matches!(program.wait(|| begun.elapsed() < GRACE), Ok(Some(_)));
         // The group may outlive its leader, and has the same time.
-        while has_ended && has_group(program.pid) && begun.elapsed() < GRACE {
+        while has_ended && is_group_alive(program.pid) && begun.elapsed() < GRACE {
             std::thread::sleep(LOOK);
         }
         // It is killed here, before another is waited for: later its number may be somebody's.
@@ -260,6 +260,18 @@ pub fn wait_for_killed(child: &mut Child) {
 
 fn has_group(pid: u32) -> bool {
     group(pid).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
+}
+
+/// Whether any of a group runs: of remains (zombies) that nobody has collected yet there is nothing to wait for. Two looks, as one may miss
+/// what is started meanwhile.
+fn is_group_alive(pid: u32) -> bool {
+    let root = SysRoot::live();
+    let lives = || {
+        let names = root.names("proc");
+        let mut pids = names.iter().filter_map(|name| name.parse().ok()).peekable();
+        pids.peek().is_none() || pids.any(|one| process::group(&root, one) == Some(pid))
+    };
+    has_group(pid) && (lives() || lives())
 }
 
 /// Ends the program that an earlier process started with this mark, as far as it still runs: the kernel has ended the program itself
@@ -438,6 +450,25 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(60), "the group lives");
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// What a process outside of the group has started in it, and does not collect.
+    #[test]
+    fn remains_of_a_group_are_not_waited_for() {
+        let script = "(sleep 0.01 & exec setsid sleep 1000) & sleep 0.1";
+        let mut program = start("remains", &["sh", "-c", script]);
+        let pid = program.pid;
+        assert_eq!(program.wait(|| true).expect("waits"), Some(Ended::Exit(0)));
+        let begun = Instant::now();
+        while is_group_alive(pid) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the group lives");
+            std::thread::sleep(LOOK);
+        }
+        assert!(has_group(pid), "the remains are collected already");
+        let begun = Instant::now();
+        program.end();
+        assert!(begun.elapsed() < GRACE / 2, "{:?}", begun.elapsed());
+        assert!(end_carriers(&SysRoot::live(), &[mark("remains")]));
     }
 
     #[test]
