@@ -30,15 +30,14 @@ pub enum Decision {
     Exhausted,
 }
 
-/// The planned looks of a plan, in blocks: 8, 12, 18, 25 as far as the plan goes, and its end. One look, at the end, where
-/// the plan is not sequential.
+/// The planned looks of a plan, in blocks: 8, 12, 18, 25 and then each time half as many again, as far as the plan goes, and its end.
+/// One look, at the end, where the plan is not sequential.
 #[must_use]
 pub fn looks(plan: &Plan) -> Vec<usize> {
     let last = plan.design.blocks.max(1) as usize;
-    let mut looks: Vec<usize> =
-        LOOKS.into_iter().filter(|look| plan.design.is_sequential && *look < last).collect();
-    looks.push(last);
-    looks
+    let later = std::iter::successors(LOOKS.last().copied(), |look| Some(look + look / 2)).skip(1);
+    let all = LOOKS.into_iter().chain(later).take_while(|look| *look < last);
+    all.filter(|_| plan.design.is_sequential).chain([last]).collect()
 }
 
 /// Confidence of each interval after so many blocks: of the look that they belong to.
@@ -96,6 +95,9 @@ mod tests {
         assert_eq!(looks(&plan(8, true)), [8]);
         assert_eq!(looks(&plan(5, true)), [5]);
         assert_eq!(looks(&plan(25, false)), [25]);
+        assert_eq!(looks(&plan(100, true)), [8, 12, 18, 25, 37, 55, 82, 100]);
+        assert_eq!(looks(&plan(1000, true))[8..], [184, 276, 414, 621, 931, 1000]);
+        assert_eq!(looks(&plan(1000, false)), [1000]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("lab_in_use", &[binary, FsOnLoop(FsKind::Ext4), shuf], in_use),
         kernel_test("lab_in_use_of_several", &[binary, FsOnLoop(FsKind::Btrfs), shuf], several),
+        kernel_test("lab_in_use_of_merges", &[binary, LoopDevices, shuf, Tool("fio")], merging),
         kernel_test("lab_in_use_of_nobody", &[binary, LoopDevices, shuf], nobody),
     ]
 }
@@ -114,6 +115,39 @@ fn several() {
         let names = record["watch"]["devices"].as_array().unwrap().iter().map(|d| &d["name"]);
         let names: Vec<&Value> = names.collect();
         assert!([&small, &large].iter().all(|d| names.contains(&&d.name().into())), "{names:?}");
+    }
+}
+
+/// A whole experiment, of two blocks: 4 KiB in sequence with many in flight, which mq-deadline merges where they wait for the device. What
+/// counts is what was asked for.
+fn merging() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    let path = p(device.path());
+    let file = format!("--filename={path}");
+    let fixed = ["--name=x", "--thread", "--rw=write", "--bs=4k", "--direct=1", "--size=64M"];
+    let deep = ["--ioengine=libaio", "--iodepth=1024", "--time_based", "--runtime=600", &file];
+    let mut fio = Command::new("fio");
+    fio.args(fixed).args(deep).current_dir(sandbox.dir()).stdout(Stdio::null());
+    let load = Kept(fio.spawn().unwrap());
+    let _store = Windows::default();
+    let words = [&["lab", "in-use", path, "blocks=2"], &SHORT[..]].concat();
+    let done = sandbox.json(&words, &[0, 1]);
+    drop(load);
+    assert_eq!(done.result()["ended"], "complete", "{}", ending(&done));
+    let records = done.records();
+    assert_eq!(records.len(), 4, "{}", ending(&done));
+    for record in &records {
+        let cell = &record["cell"];
+        let window = cell["output"].as_str().unwrap().lines().last().unwrap();
+        let window: Value = serde_json::from_str(window).unwrap();
+        let of = |figure: &str| window["summary"][figure].as_f64().unwrap();
+        let (asked, requests) = (of("asked_per_s"), of("requests_per_s"));
+        assert_eq!(cell["application"]["asked_per_s"].as_f64(), Some(asked), "{cell}");
+        match cell["levels"][0][1].as_str() {
+            Some("none") => assert!(asked < 1.1 * requests, "{asked} of {requests}: {cell}"),
+            _ => assert!(asked > 1.2 * requests, "{asked} of {requests}: {cell}"),
+        }
     }
 }
 
