@@ -307,6 +307,9 @@ pub fn zram_facts(device: &BlockDir) -> ZramFacts {
     ZramFacts {
         algorithm: device.text("comp_algorithm").and_then(|text| bracketed(&text)),
         backing_device: device.text("backing_dev").filter(|path| path != "none"),
+        stored_bytes: device
+            .text("mm_stat")
+            .and_then(|t| t.split_whitespace().next()?.parse().ok()),
     }
 }
 

@@ -26,32 +26,58 @@ fn jobs(record: &Record) -> impl Iterator<Item = (&Job, &JobRecord)> {
     all.filter(|(_, done)| done.engine.kind != EngineKind::Null)
 }
 
-/// Holes below a loop device that count: metadata of a filesystem may leave some.
+/// Holes that count: metadata of a filesystem may leave some.
 const HOLES_MIN: f64 = 0.01;
 
-/// Reads of a loop device whose file has holes: what is there was never written, or is compressed, and reads of it touch no disk. Who writes
-/// too fills them.
-pub(crate) fn loop_of_holes(record: &Record) -> Option<Finding> {
+/// Reads of a loop device whose file has holes, or of a zram that was never written there: what was never written, or is compressed, is
+/// answered without a look at storage. Who writes too fills them.
+pub(crate) fn device_of_holes(record: &Record) -> Option<Finding> {
     let jobs = &record.workload.jobs;
-    if !jobs.iter().any(Job::reads) || jobs.iter().any(Job::writes_data) {
+    let replayed = |class| replayed_bytes(record, class) > 0;
+    if !(jobs.iter().any(Job::reads) || replayed("read"))
+        || jobs.iter().any(Job::writes_data)
+        || replayed("write")
+    {
         return None;
     }
     let devices = record.targets.iter().filter(|target| target.kind == TargetKind::BlockDevice);
-    let mut tops = devices.flat_map(|target| target.stack.top_block_devices());
-    let (name, has_bytes, size_bytes) = tops.find_map(|node| {
-        let facts = node.loop_device.as_ref()?;
-        let (has, size) = (facts.backing_allocated_bytes?, facts.backing_size_bytes?);
-        let is_holed = (has as f64) < (1.0 - HOLES_MIN) * size as f64;
-        is_holed.then_some((&node.name, has, size))
+    let mut tops = devices.flat_map(|target| {
+        let tops = target.stack.top_block_devices().into_iter();
+        tops.map(move |node| (node, target.size_bytes))
+    });
+    let is_holed = |has: u64, of: u64| (has as f64) < (1.0 - HOLES_MIN) * of as f64;
+    let text = tops.find_map(|(node, size_bytes)| {
+        if let Some(facts) = &node.loop_device {
+            let (has, size) = (facts.backing_allocated_bytes?, facts.backing_size_bytes?);
+            let (has_text, size_text) = format_sizes(has, size);
+            return is_holed(has, size).then(|| format!(
+                "{}: of its file of {size_text} only {has_text} have space on the filesystem: reading the rest does not reach the device",
+                node.name
+            ));
+        }
+        let (has, read) = (node.zram.as_ref()?.stored_bytes?, span_read(record, size_bytes));
+        let (has_text, read_text) = format_sizes(has, read);
+        is_holed(has, read).then(|| format!(
+            "{}: {read_text} of it were read in, and only {has_text} of all that it has were ever written: the kernel answers for the rest by itself",
+            node.name
+        ))
     })?;
-    let (has, size) = format_sizes(has_bytes, size_bytes);
-    let text = format!(
-        "{name}: of its file of {size} only {has} have space on the filesystem: reading the rest does not reach the device"
-    );
     Some(
         Finding::new("unwritten-extents", Severity::Doubtful, text)
             .advise("measure reads of a device that was written from end to end; over this one only where nobody needs what is on it"),
     )
+}
+
+/// In how much of a device of that size reads lie: parts that a replay reaches into, or the widest span of a job.
+fn span_read(record: &Record, size_bytes: u64) -> u64 {
+    let replay = record.capture.as_deref().filter(|capture| capture.is_replay());
+    let replayed = replay.map_or(0, |replay| {
+        let read_bytes = replay.class("read").map_or(0, |class| class.bytes);
+        replay.places.touched_bytes().min(read_bytes)
+    });
+    let of_job = |job: &Job| job.span.map_or(size_bytes, |span| span.bytes(size_bytes));
+    let reads = record.workload.jobs.iter().filter(|job| job.reads());
+    reads.map(of_job).max().unwrap_or(0).max(replayed)
 }
 
 /// How far the delivered shares of content may be from those that were asked for.

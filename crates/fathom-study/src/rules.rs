@@ -43,7 +43,7 @@ pub fn all(record: &Record) -> Vec<Finding> {
         delivered::reads_from_page_cache,
         delivered::writes_to_page_cache,
         delivered::shares_missed,
-        delivered::loop_of_holes,
+        delivered::device_of_holes,
         sample::too_small,
         others::other_io,
         stolen_time,

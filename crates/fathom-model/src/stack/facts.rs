@@ -215,6 +215,8 @@ pub struct ZramFacts {
     pub algorithm: Option<String>,
     /// Device that incompressible pages go to.
     pub backing_device: Option<String>,
+    /// Bytes of it that were written and not given back; the kernel answers for the others by itself.
+    pub stored_bytes: Option<u64>,
 }
 
 /// A mount, from mountinfo.

@@ -77,6 +77,7 @@ const VOLATILE: &[&str] = &[
     "sync_speed_bytes_per_s",
     "dm.status",
     "backing_allocated_bytes",
+    "zram.stored_bytes",
     "queue.schedulers",
     "queue.tags",
     "array_sizes",
