@@ -42,6 +42,9 @@ pub struct CaptureRecord {
     pub issued: u64,
     /// Merged while they waited: before, behind, two waiting ones.
     pub merges: [u64; 3],
+    /// How many reads and writes arrived, where what was merged counts as the one request that it became; 0 where each counts by itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub arrived: u64,
     /// Requests that the driver gave back.
     pub requeues: u64,
     /// Requests that were cut in two.
@@ -108,6 +111,9 @@ pub enum DistanceOf {
 pub struct CaptureFaults {
     /// Events that were lost: the rings of the kernel were full, or it wrote them nowhere.
     pub lost: u64,
+    /// Records that stood before the first ones of the trace and are not in it, by their numbers: it is a part of another one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub before_first: u64,
     /// Events that came after later ones.
     pub late: u64,
     /// The furthest that time went back.
@@ -408,6 +414,15 @@ impl CaptureRecord {
     #[must_use]
     pub fn is_replay(&self) -> bool {
         self.source == REPLAY
+    }
+
+    /// True where the device got another load than arrived: of five reads and writes at least one went along with others.
+    #[must_use]
+    pub fn is_merged(&self) -> bool {
+        let words = ["read", "write"].into_iter();
+        let arrived: u64 = words.filter_map(|word| self.class(word)).map(|class| class.count).sum();
+        let is_known = !self.is_of_driver && self.arrived == 0 && arrived > 0;
+        is_known && self.merges.iter().sum::<u64>().saturating_mul(5) >= arrived
     }
 
     /// Requests of all classes.

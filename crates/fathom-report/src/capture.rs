@@ -84,6 +84,9 @@ pub fn headline(capture: &CaptureRecord) -> String {
         format_rate(moved as f64 / seconds),
         format_count(capture.events),
         match (capture.faults.lost, capture.lacks_ends()) {
+            (0, false) if capture.faults.before_first > 0 => {
+                format!(", {} before them missing", format_count(capture.faults.before_first))
+            }
             (0, false) => ", none lost".to_owned(),
             (0, true) => String::new(),
             (lost, _) => format!(", {} lost", format_count(lost)),
@@ -182,16 +185,25 @@ pub fn stages(capture: &CaptureRecord) -> Option<(Table, String)> {
         let note = "queue: from the arrival at the device to the driver (Q2D). device: from the driver to the end (D2C), of requests as the driver got them.";
         ("queue", "device", note)
     };
+    let has_both =
+        |class: &&CaptureClass| class.wait_ns.count() > 0 && class.service_ns.count() > 0;
+    let classes = || capture.classes.iter().filter(has_both);
+    // Merged, cut, and flushes that belong to writes.
+    let counts = classes().any(|class| class.wait_ns.count() != class.service_ns.count());
+    let figures = if counts { &["count", "p50", "p99", "max"][..] } else { &["p50", "p99", "max"] };
     let of = |stage: &str| {
-        ["p50", "p99", "max"].map(|figure| (format!("{stage} {figure}"), Align::Right))
+        let name = |figure: &&str| (format!("{stage} {figure}"), Align::Right);
+        figures.iter().map(name).collect::<Vec<_>>()
     };
     let names = std::iter::once((String::new(), Align::Left)).chain(of(first)).chain(of(second));
     let names: Vec<(String, Align)> = names.collect();
     let mut table = Table::new(names.iter().map(|(name, align)| (name.as_str(), *align)), 2);
-    let has_both =
-        |class: &&CaptureClass| class.wait_ns.count() > 0 && class.service_ns.count() > 0;
-    for class in capture.classes.iter().filter(has_both) {
-        let of = |times| [percentile(times, 0.5), percentile(times, 0.99), time(times.max())];
+    for class in classes() {
+        let of = |times: &Histogram| {
+            let count = counts.then(|| format_count(times.count()));
+            let times = [percentile(times, 0.5), percentile(times, 0.99), time(times.max())];
+            count.into_iter().chain(times).collect::<Vec<_>>()
+        };
         let cells = [of(&class.wait_ns), of(&class.service_ns)].concat();
         table.row(std::iter::once(class.class.clone()).chain(cells));
         few.look_at(&class.wait_ns, &PERCENTILES);

@@ -197,6 +197,15 @@ fn the_parts_of_latencies_are_told_apart() {
     assert_eq!(lines[1].join(" "), "read 10 ns n/a 20 ns 50 ns n/a 60 ns");
     assert!(note.contains("(Q2D)") && note.contains("(D2C)"));
     assert!(note.ends_with("(ten must lie beyond a percentile: p99 needs 1 000)."), "{note}");
+    // Flushes of writes have no arrival of their own.
+    class.service_ns.record_n(70, 1500);
+    let (counted, _) = told(&class, "kernel").expect("both are known");
+    let lines: Vec<Vec<&str>> =
+        counted.lines().map(|line| line.split_whitespace().collect()).collect();
+    let titles =
+        "queue count queue p50 queue p99 queue max device count device p50 device p99 device max";
+    assert_eq!(lines[0].join(" "), titles);
+    assert_eq!(lines[1].join(" "), "read 2 10 ns n/a 20 ns 1 502 70 ns 70 ns 70 ns");
     let (table, note) = told(&class, "replay").expect("both are known");
     assert!(table.contains("late p50") && note.contains("was due"), "{table}{note}");
     class.wait_ns = Histogram::new();

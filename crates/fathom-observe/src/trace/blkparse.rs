@@ -99,6 +99,11 @@ impl<R: BufRead> Text<R> {
         self.numbers.missing()
     }
 
+    /// Records that are missing at its beginning, by the same numbers.
+    pub fn before_first(&self) -> u64 {
+        self.numbers.before_first()
+    }
+
     /// True once after each place where lines are missing.
     pub fn take_gap(&mut self) -> bool {
         std::mem::take(&mut self.has_gap)
@@ -328,6 +333,10 @@ Total (8,0):
         };
         assert_eq!(lost(&[3, 4, 0, 5, 0, 6]), (0, vec![]));
         assert_eq!(lost(&[3, 4, 9, 10]), (4, vec![9]));
+        let late = [line(3001), line(3002)].concat();
+        let mut text = Text::new(late.as_bytes());
+        assert_eq!(text.by_ref().count(), 2);
+        assert_eq!((text.lost(), text.before_first()), (0, 3000));
     }
 
     /// Whatever is left of the last line, as long as it is no event.

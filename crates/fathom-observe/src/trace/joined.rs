@@ -112,6 +112,56 @@ impl Joined {
     }
 }
 
+/// The steps of a trace in which each run is one request that arrives when its last part did: what else happens waits until all that arrived
+/// before it is whole.
+#[derive(Debug, Default)]
+pub struct AsOne {
+    joined: Joined,
+    later: VecDeque<Event>,
+    /// Reads and writes that arrived.
+    pub arrived: u64,
+}
+
+impl AsOne {
+    /// Takes the next step, and hands on what can be told by now.
+    pub fn add(&mut self, event: &Event, hand_on: &mut dyn FnMut(&Event)) {
+        let arrives = event.action == Action::Queue;
+        let moves = matches!(event.class, Class::Read | Class::Write);
+        self.arrived += u64::from(arrives && moves);
+        self.joined.see(event, arrives.then_some(*event));
+        match event.action {
+            Action::Queue | Action::BackMerge | Action::FrontMerge | Action::RequestMerge => {}
+            _ => self.later.push_back(*event),
+        }
+        while let Some(run) = self.joined.next_run() {
+            self.hand_on(&run, hand_on);
+        }
+        let before_ns = self.joined.held.front().map_or(u64::MAX, |run| run.last_ns);
+        self.hand_on_before(before_ns, hand_on);
+    }
+
+    /// Hands on what is left.
+    pub fn end(&mut self, hand_on: &mut dyn FnMut(&Event)) {
+        while let Some(run) = self.joined.rest() {
+            self.hand_on(&run, hand_on);
+        }
+        self.hand_on_before(u64::MAX, hand_on);
+    }
+
+    fn hand_on(&mut self, run: &Run, hand_on: &mut dyn FnMut(&Event)) {
+        self.hand_on_before(run.last_ns, hand_on);
+        let Some(first) = run.arrivals.first() else { return };
+        let sectors = u32::try_from(run.sectors()).unwrap_or(u32::MAX);
+        hand_on(&Event { time_ns: run.last_ns, sectors, ..*first });
+    }
+
+    fn hand_on_before(&mut self, time_ns: u64, hand_on: &mut dyn FnMut(&Event)) {
+        while let Some(event) = self.later.pop_front_if(|event| event.time_ns < time_ns) {
+            hand_on(&event);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +208,37 @@ mod tests {
             (vec![24], 130, 130),
         ];
         assert_eq!(found, expected);
+    }
+
+    /// What ends in between is told in its turn.
+    #[test]
+    fn a_run_is_one_request_in_order_of_time() {
+        let read = |action, us| Event { class: Class::Read, ..at(action, us, 1000) };
+        let events = [
+            read(Queue, 0),
+            read(Issue, 1),
+            at(Queue, 10, 0),
+            at(Queue, 20, 8),
+            at(BackMerge, 21, 8),
+            read(Complete, 22),
+            at(Queue, 30, 16),
+            at(BackMerge, 31, 16),
+            Event { sectors: 24, ..at(Issue, 40, 0) },
+            Event { sectors: 24, ..at(Complete, 50, 0) },
+        ];
+        let (mut as_one, mut told) = (AsOne::default(), Vec::new());
+        let mut hand_on = |e: &Event| told.push((e.action, e.time_ns / 1000, e.sector, e.sectors));
+        events.iter().for_each(|event| as_one.add(event, &mut hand_on));
+        as_one.end(&mut hand_on);
+        let expected = [
+            (Queue, 0, 1000, 8),
+            (Issue, 1, 1000, 8),
+            (Complete, 22, 1000, 8),
+            (Queue, 30, 0, 24),
+            (Issue, 40, 0, 24),
+            (Complete, 50, 0, 24),
+        ];
+        assert_eq!((told.as_slice(), as_one.arrived), (&expected[..], 4));
     }
 
     #[test]

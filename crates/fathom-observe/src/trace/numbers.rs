@@ -11,6 +11,7 @@ const LATE_MAX: u32 = 64;
 pub struct Numbers<K> {
     rows: HashMap<K, Row>,
     missing: u64,
+    before_first: u64,
 }
 
 #[derive(Debug)]
@@ -18,11 +19,13 @@ struct Row {
     last: u32,
     /// Those before it that have not come.
     missing: u32,
+    /// And those before the first one: they begin with 1.
+    before_first: u32,
 }
 
 impl<K> Default for Numbers<K> {
     fn default() -> Self {
-        Self { rows: HashMap::new(), missing: 0 }
+        Self { rows: HashMap::new(), missing: 0, before_first: 0 }
     }
 }
 
@@ -30,29 +33,40 @@ impl<K: Eq + Hash> Numbers<K> {
     /// The next number of a row has come; true when others should have come before it.
     pub fn is_behind_gap(&mut self, row: K, number: u32) -> bool {
         let Some(row) = self.rows.get_mut(&row) else {
-            self.rows.insert(row, Row { last: number, missing: 0 });
+            let before_first = number.saturating_sub(1);
+            self.before_first += u64::from(before_first);
+            self.rows.insert(row, Row { last: number, missing: 0, before_first });
             return false;
         };
         let (ahead, behind) = (number.wrapping_sub(row.last), row.last.wrapping_sub(number));
         if ahead != 0 && ahead <= u32::MAX / 2 {
             let missing = ahead - 1;
             self.missing += u64::from(missing);
-            *row = Row { last: number, missing: row.missing.saturating_add(missing) };
+            row.last = number;
+            row.missing = row.missing.saturating_add(missing);
             return missing > 0;
         }
         if behind > LATE_MAX {
             // Another trace begins.
-            *row = Row { last: number, missing: 0 };
+            *row = Row { last: number, missing: 0, before_first: 0 };
         } else if behind > 0 && row.missing > 0 {
             row.missing -= 1;
             self.missing -= 1;
+        } else if behind > 0 && row.before_first > 0 {
+            row.before_first -= 1;
+            self.before_first -= 1;
         }
         false
     }
 
-    /// How many are missing in all rows.
+    /// How many are missing between others in all rows.
     pub fn missing(&self) -> u64 {
         self.missing
+    }
+
+    /// How many have not come that belong before the first of each row.
+    pub fn before_first(&self) -> u64 {
+        self.before_first
     }
 }
 
@@ -81,6 +95,21 @@ mod tests {
         let two_traces: Vec<u32> = (1..=1000).chain(1..=1000).collect();
         assert_eq!(seen(&two_traces), (0, vec![]));
         assert_eq!(seen(&[1, 1000, 1, 2, 1000]).0, 998 + 997, "each trace for itself");
+    }
+
+    #[test]
+    fn what_is_missing_at_the_beginning_is_counted_apart() {
+        let before_first = |numbers: &[u32]| {
+            let mut rows = Numbers::default();
+            numbers.iter().for_each(|number| {
+                rows.is_behind_gap((), *number);
+            });
+            (rows.before_first(), rows.missing())
+        };
+        assert_eq!(before_first(&[1, 2, 3]), (0, 0));
+        assert_eq!(before_first(&[3001, 3002, 3004]), (3000, 1));
+        assert_eq!(before_first(&[3, 1, 2, 4]), (0, 0), "in another order");
+        assert_eq!(before_first(&[1, 2, 1000, 1, 2]), (0, 997), "another trace");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::blkparse::Text;
 use super::blktrace::{self, Merged};
 use super::event::{Event, Names, Others};
 use super::file::{self, Head, Reader, TraceError};
+use super::joined::AsOne;
 use super::refused::Refused;
 use super::so_far::{Counted, SoFar};
 use super::study::Study;
@@ -245,6 +246,50 @@ impl Source {
         &mut self,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<CaptureRecord, TraceError> {
+        self.study(goes_on, None)
+    }
+
+    /// The same of the load as the device got it: what was merged is one request.
+    ///
+    /// # Errors
+    /// As [`Source::next_event`].
+    pub fn characterise_as_one(
+        &mut self,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<CaptureRecord, TraceError> {
+        self.study(goes_on, Some(AsOne::default()))
+    }
+
+    fn read_into(
+        &mut self,
+        study: &mut Study,
+        mut as_one: Option<&mut AsOne>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), TraceError> {
+        let mut count = 0u64;
+        while let Some(event) = self.next_event()? {
+            self.tell_losses(study, event.time_ns);
+            let mut tell = |event: &Event| study.event(event, self.names());
+            match &mut as_one {
+                Some(as_one) => as_one.add(&event, &mut tell),
+                None => tell(&event),
+            }
+            count += 1;
+            if count.is_multiple_of(1 << 16) && !goes_on() {
+                break;
+            }
+        }
+        if let Some(as_one) = &mut as_one {
+            as_one.end(&mut |event| study.event(event, self.names()));
+        }
+        Ok(())
+    }
+
+    fn study(
+        &mut self,
+        goes_on: &dyn Fn() -> bool,
+        mut as_one: Option<AsOne>,
+    ) -> Result<CaptureRecord, TraceError> {
         let mut study = Study::new(self.head.size_bytes);
         if self.head.started_ns > 0 {
             study.begin(self.head.started_ns);
@@ -252,15 +297,7 @@ impl Source {
         if self.may_lack_ends() {
             study.had_losses();
         }
-        let mut count = 0u64;
-        while let Some(event) = self.next_event()? {
-            self.tell_losses(&mut study, event.time_ns);
-            study.event(&event, self.names());
-            count += 1;
-            if count.is_multiple_of(1 << 16) && !goes_on() {
-                break;
-            }
-        }
+        self.read_into(&mut study, as_one.as_mut(), goes_on)?;
         let ended_ns = match &self.form {
             Form::Own(reader) => reader.ended_ns(),
             Form::Blktrace(_) | Form::Text(_) => None,
@@ -269,6 +306,7 @@ impl Source {
             study.had_losses();
         }
         let mut record = study.finish(ended_ns);
+        record.arrived = as_one.map_or(0, |as_one| as_one.arrived);
         (record.device, record.source) = (self.head.device.clone(), self.form().to_owned());
         (record.faults.lost, record.faults.skipped) = self.lost_and_skipped();
         let (others, number) = match &self.form {
@@ -297,6 +335,9 @@ impl Source {
         record.faults.without_file.clone_from(&self.without_file);
         if let Form::Blktrace(merged) = &self.form {
             record.faults.ended_early = merged.ended_early();
+        }
+        if let Form::Text(text) = &self.form {
+            record.faults.before_first = text.before_first();
         }
         if let Form::Own(reader) = &self.form {
             record.faults.came_online = reader.came_online().to_vec();

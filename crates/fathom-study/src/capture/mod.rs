@@ -34,6 +34,7 @@ pub fn judge_replay(records: &[Record]) -> Study {
         found.extend(rules::of_targets(record));
         found.extend(rules::direct_is_buffered(record));
         found.extend(delivered::reads_not_from_device(record));
+        found.extend(delivered::device_of_holes(record));
         found.extend(others::other_io(record));
         found.extend(few.into_iter().chain(errors(capture)));
         found
@@ -148,6 +149,7 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
         let lost = Finding::new("capture-lost-events", severity, text);
         found.push(against_losses(lost, &capture.source));
     }
+    found.extend(begins_late(faults.before_first));
     if faults.late > 0 {
         let back = format_ns(faults.back_ns_max);
         let mut text =
@@ -179,6 +181,19 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     found.extend(other_devices(capture));
     found.extend(ends_missing(capture));
     found
+}
+
+/// A part of another trace.
+fn begins_late(before_first: u64) -> Option<Finding> {
+    let text = format!(
+        "its beginning is missing: {} stood before the first that is there, by their numbers; what was in flight by then is not known",
+        counted(before_first, "record", "records")
+    );
+    (before_first > 0).then(|| {
+        Finding::new("capture-begins-late", Severity::Note, text).advise(
+            "of the whole trace the figures may be others: give the text as blkparse printed it",
+        )
+    })
 }
 
 /// A foreign trace may be of several devices.

@@ -112,6 +112,22 @@ fn the_twin_of_a_random_load_has_its_mix_depth_and_hot_spot() {
 }
 
 /// A database at 60 MiB of 100, its journal, and a request far from both: the hot part stays as small as it is, and where it is.
+/// The load is merged where of five requests one went along with others; a trace of what was merged says how many arrived.
+#[test]
+fn a_twin_of_what_was_merged_says_so() {
+    let mut load = capture(vec![class("write", 1000, 0, &[(4096, 1000)])], vec![0, 1000]);
+    let merged =
+        |load: &CaptureRecord, merges| CaptureRecord { merges, ..load.clone() }.is_merged();
+    assert!(merged(&load, [0, 200, 0]) && merged(&load, [100, 50, 50]));
+    assert!(!merged(&load, [0, 199, 0]) && !merged(&load, [0; 3]));
+    let text = workload_file(&load, "t").expect("a workload");
+    assert!(!text.contains("arrived"), "{text}");
+    load.arrived = 64_000;
+    let text = workload_file(&load, "t").expect("a workload");
+    assert!(text.contains("64000 reads and writes arrived: what the kernel merged"), "{text}");
+    assert!(!merged(&load, [0, 1000, 0]), "it is one already");
+}
+
 #[test]
 fn the_twin_of_areas_far_apart_has_them_side_by_side() {
     let reads = class("read", 7000, 10, &[(4096, 7000)]);
@@ -239,6 +255,7 @@ fn chunks_follow_the_load() {
 fn all_faults() -> CaptureFaults {
     CaptureFaults {
         lost: 5,
+        before_first: 3000,
         late: 3,
         back_ns_max: 60_000_000_000,
         abandoned: 1,
@@ -270,6 +287,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         "capture-files-missing",
         "capture-files-end-early",
         "capture-lost-events",
+        "capture-begins-late",
         "capture-time-goes-back",
         "capture-lines-skipped",
         "capture-other-devices",
@@ -325,7 +343,7 @@ fn what_is_wrong_with_a_trace_is_said() {
     assert_eq!(unsure(50), (None, true));
     // A replay tells what is wrong with its trace; how long that is, and its errors, are its own.
     let of_trace: Vec<String> = faults_of_trace(&bad).into_iter().map(|f| f.id).collect();
-    assert_eq!(of_trace, expected[..9]);
+    assert_eq!(of_trace, expected[..10]);
     assert_eq!(faults(&CaptureRecord::default())[0].id, "capture-empty");
 }
 

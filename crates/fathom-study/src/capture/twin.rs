@@ -43,6 +43,13 @@ pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
         capture.requests() as f64 / seconds,
         100.0 * capture.places.follow_any as f64 / capture.places.count.max(1) as f64,
     );
+    if capture.arrived > 0 {
+        let _ = writeln!(
+            out,
+            "{} reads and writes arrived: what the kernel merged before the device got it is one request here.",
+            capture.arrived
+        );
+    }
     for class in ["read", "write"].iter().filter_map(|word| capture.class(word)) {
         let rare: u64 = jobs.iter().map(|job| job.sizes(class).rare()).sum();
         if rare > 0 {

@@ -21,6 +21,7 @@ use fathom_model::record::{Ending, Record, RunKind};
 use fathom_observe::trace::file::TraceError;
 use fathom_observe::trace::live::{Capture as LiveCapture, CaptureError};
 use fathom_observe::trace::open::Source;
+use fathom_observe::trace::so_far::SoFar;
 use fathom_report::capture as report;
 use fathom_report::findings::findings_text;
 use fathom_study::capture::likeness::{self, Changed};
@@ -48,6 +49,8 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
     check_files(output, args, &file)?;
     // Before anything is captured: a trace that cannot be read is told at once.
     let like = args.like.as_ref().map(|path| from_file(output, stop, path, None)).transpose()?;
+    let own_trace = args.from.clone().unwrap_or_else(|| file.clone());
+    let own_trace = (own_trace.as_path(), args.of_device);
     let mut taken = match &args.from {
         Some(path) => from_file(output, stop, path, args.of_device)?,
         None => {
@@ -68,7 +71,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
         }
     };
     if let Some((like, path)) = like.zip(args.like.as_ref()) {
-        taken.compare_with(&like.record, path);
+        taken.compare_with((output, stop), &like.record, path, own_trace);
     }
     let mut text = String::from("\n");
     text += &report::text(&taken.record, output.width());
@@ -91,7 +94,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
         ending,
     );
     // After the store: a file that cannot be made takes nothing else along.
-    let twin = write_twin(output, args.workload.as_deref(), &taken.record);
+    let twin = write_twin((output, stop), args.workload.as_deref(), &taken.record, own_trace);
     let (twin, of_twin) = twin.map_or_else(|exit| (None, exit), |twin| (twin, Exit::Done));
     text += &findings_text(&kept.study.findings, kept.study.verdict, output.width());
     text.push_str(&said(common, &taken.record, twin.as_deref(), &kept));
@@ -214,12 +217,31 @@ pub struct Taken {
 
 impl Taken {
     /// Notes how alike it is to another trace, and what that comes to.
-    fn compare_with(&mut self, trace: &CaptureRecord, path: &Path) {
+    fn compare_with(
+        &mut self,
+        told: (Output, &StopFlag),
+        trace: &CaptureRecord,
+        path: &Path,
+        own_trace: (&Path, Option<(u32, u32)>),
+    ) {
+        // A replay issues as one what was merged, and so does a twin.
+        let differ = trace.is_merged() != self.record.is_merged();
+        let word = if trace.is_merged() { "there" } else { "here" };
+        let merged = |record: &CaptureRecord, trace| {
+            let merged = differ.then(|| with_merges(told, record, trace)).flatten();
+            merged.unwrap_or_else(|| record.clone())
+        };
+        let (trace, own) = (&merged(trace, (path, None)), &merged(&self.record, own_trace));
         // On a device of another size the same load lies elsewhere.
-        let places = trace.size_bytes != self.record.size_bytes;
+        let places = trace.size_bytes != own.size_bytes;
         let changed = Changed { places, ..Changed::default() };
-        let likeness = likeness::distances(trace, &self.record, changed);
-        self.findings.push(likeness::finding("capture-likeness", &likeness, changed));
+        let likeness = likeness::distances(trace, own, changed);
+        let mut finding = likeness::finding("capture-likeness", &likeness, changed);
+        if differ {
+            finding.summary +=
+                &format!("; what was merged {word} counts as the one request that it became");
+        }
+        self.findings.push(finding);
         // Told apart from those of what was captured.
         self.findings.extend(faults_of_trace(trace).into_iter().map(|mut finding| {
             finding.summary = format!("{}: {}", shell::path(path), finding.summary);
@@ -256,6 +278,38 @@ fn from_file(
     record.file = Some(path.display().to_string());
     let (findings, command_failed, was_cut) = (Vec::new(), false, false);
     Ok(Taken { record, started_unix_ns, findings, command_failed, was_cut })
+}
+
+/// The load of a trace with what was merged as one request, read once more.
+pub fn as_one(
+    whole: &CaptureRecord,
+    (path, device): (&Path, Option<(u32, u32)>),
+    goes_on: &dyn Fn(&SoFar) -> bool,
+) -> Result<CaptureRecord, TraceError> {
+    let mut source = Source::open_one(path, device)?;
+    let so_far = source.so_far().clone();
+    let merged = source.characterise_as_one(&|| goes_on(&so_far))?;
+    let device = whole.device.clone();
+    Ok(CaptureRecord { device, size_bytes: whole.size_bytes, ..merged })
+}
+
+/// The same; none where the trace is not there any more.
+fn with_merges(
+    (output, stop): (Output, &StopFlag),
+    whole: &CaptureRecord,
+    trace: (&Path, Option<(u32, u32)>),
+) -> Option<CaptureRecord> {
+    whole.file.as_ref()?;
+    let reading = Reading::new(output, stop, trace.0, 1);
+    let told = |so_far: &SoFar| {
+        reading.tell(so_far);
+        // What ended a capture asks for what it has captured.
+        true
+    };
+    let merged = as_one(whole, trace, &told);
+    drop(reading);
+    let path = shell::path(trace.0);
+    merged.map_err(|e| output.note(&format!("{path}: {e}; each request counts as it arrived"))).ok()
 }
 
 /// A trace that cannot be read.
@@ -316,14 +370,16 @@ fn check_files(output: Output, args: &Capture, file: &Path) -> Result<(), Comman
 
 /// Writes the workload, or says why there is none.
 fn write_twin(
-    output: Output,
+    (output, stop): (Output, &StopFlag),
     path: Option<&Path>,
     record: &CaptureRecord,
+    trace: (&Path, Option<(u32, u32)>),
 ) -> Result<Option<String>, Exit> {
     let Some(path) = path else { return Ok(None) };
+    let merged = record.is_merged().then(|| with_merges((output, stop), record, trace)).flatten();
     let name =
         path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let Some(text) = twin::workload_file(record, &name) else {
+    let Some(text) = twin::workload_file(merged.as_ref().unwrap_or(record), &name) else {
         output.note("no workload was written: there were no reads and writes to imitate");
         return Ok(None);
     };

@@ -20,7 +20,7 @@ pub struct Reading<'a> {
     stop: &'a StopFlag,
     trace: &'a Path,
     /// How often it is read.
-    times: u64,
+    times: Cell<u64>,
     times_before: Cell<u64>,
     shown: RefCell<ProgressLine>,
     started_ns: u64,
@@ -32,6 +32,7 @@ impl<'a> Reading<'a> {
     pub fn new(output: Output, stop: &'a StopFlag, trace: &'a Path, times: u64) -> Self {
         let started_ns = clock::monotonic_ns();
         let shown = RefCell::new(ProgressLine::soon(output, SOON_NS));
+        let times = Cell::new(times);
         let (times_before, next_ns) = (Cell::new(0), Cell::new(started_ns + SOON_NS));
         Self { output, stop, trace, times, times_before, shown, started_ns, next_ns }
     }
@@ -39,6 +40,12 @@ impl<'a> Reading<'a> {
     /// It is read once more from now on.
     pub fn once_more(&self) {
         self.times_before.set(self.times_before.get() + 1);
+    }
+
+    /// The same, and that was not known before.
+    pub fn again(&self) {
+        self.times.set(self.times.get() + 1);
+        self.once_more();
     }
 
     /// Tells of it, and whether it is to go on.
@@ -56,15 +63,20 @@ impl<'a> Reading<'a> {
         self.next_ns.set(now_ns + STEP_NS);
         let (done_bytes, each_bytes) = so_far.bytes();
         let done_bytes = self.times_before.get() * each_bytes + done_bytes;
-        let left_ns = left_ns(now_ns - self.started_ns, done_bytes, self.times * each_bytes);
+        let left_ns = left_ns(now_ns - self.started_ns, done_bytes, self.times.get() * each_bytes);
         let _ = self.output.json(
             "trace_progress",
             &serde_json::json!({
-                "trace": self.trace, "done_bytes": done_bytes, "total_bytes": self.times * each_bytes, "left_ns": left_ns,
+                "trace": self.trace, "done_bytes": done_bytes, "total_bytes": self.times.get() * each_bytes, "left_ns": left_ns,
             }),
         );
         let name = self.trace.display().to_string();
-        self.shown.borrow_mut().line(&line(&name, (done_bytes, each_bytes), self.times, left_ns));
+        self.shown.borrow_mut().line(&line(
+            &name,
+            (done_bytes, each_bytes),
+            self.times.get(),
+            left_ns,
+        ));
     }
 
     /// Takes the line away, for something else to be said.

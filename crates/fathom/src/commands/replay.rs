@@ -2,7 +2,7 @@
 
 mod play;
 
-use super::capture::trace_error;
+use super::capture::{as_one, trace_error};
 use super::reading::Reading;
 use super::{CommandError, CommandResult, finish};
 use crate::args::{Common, MapTo, Replay, Style};
@@ -130,7 +130,15 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> C
 fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> CommandResult {
     let usage = |text: String| CommandError::usage(output, &text);
     let (size_bytes, is_new) = target(args).map_err(usage)?;
-    let whole = characterise(args, &Reading::new(output, stop, &args.trace, 1));
+    let reading = Reading::new(output, stop, &args.trace, 1);
+    let whole = characterise(args, &reading).and_then(|whole| {
+        if !whole.is_merged() {
+            return Ok(whole);
+        }
+        reading.again();
+        as_one(&whole, (&args.trace, args.of_device), &|so_far| reading.goes_on(so_far))
+    });
+    drop(reading);
     let whole = whole.map_err(|error| trace_error(output, &args.trace, &error))?;
     if stop.is_set() {
         return Err(ended_before(output));

@@ -54,6 +54,7 @@ mod patterns;
 mod personalities;
 mod recipes;
 mod replay;
+mod replay_merged;
 mod report;
 mod rounds;
 mod saturate;
@@ -149,6 +150,7 @@ fn others() -> Vec<Trial> {
     trials.extend(capture_events::trials());
     trials.extend(capture_instance::trials());
     trials.extend(replay::trials());
+    trials.extend(replay_merged::trials());
     trials.extend(classics::trials());
     trials.extend(classics_peers::trials());
     trials.extend(recipes::trials());

@@ -7,6 +7,7 @@ use fathom_observe::trace::event::{Action, Class, Event, Names};
 use fathom_observe::trace::file::{Head, Writer};
 use fathom_stats::Histogram;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountFs, Tool};
+use fathom_testkit::command::run_tool;
 use fathom_testkit::oracle::{Snapshot, pattern_write};
 use fathom_testkit::{
     Content, FsKind, LoopDevice, LoopOptions, Mount, MountedFs, Trial, kernel_test,
@@ -36,7 +37,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("replay_is_on_time", &tmpfs, on_time),
         kernel_test("replay_on_a_slow_target_shows_it", &needs, slow_target),
         kernel_test("replay_from_the_page_cache_is_doubtful", &ext4, from_the_page_cache),
-        kernel_test("replay_hands_over_together_what_was_merged", &needs, merged),
+        kernel_test("replay_of_a_device_that_grows_is_void", &needs, grows),
         kernel_test("replayed_commits_stay_commits", &needs, commits),
         kernel_test("replay_cuts_no_request_for_its_rare_size", &needs, rare_sizes),
         kernel_test("replay_without_io_uring", &without, without_ring),
@@ -81,13 +82,13 @@ fn reads(count: u64, apart_us: u64) -> Vec<Request<'static>> {
 }
 
 /// A loop device over an image without a byte that is zero by chance.
-fn patterned(sandbox: &Sandbox, size_bytes: u64) -> LoopDevice {
+pub fn patterned(sandbox: &Sandbox, size_bytes: u64) -> LoopDevice {
     let image = sandbox.scratch.join("image");
     pattern_write(&image, size_bytes, 5).unwrap();
     LoopDevice::over(&image, &LoopOptions::default()).unwrap()
 }
 
-fn consent(device: &LoopDevice) -> String {
+pub fn consent(device: &LoopDevice) -> String {
     format!("--destroy={}", device.backing().display())
 }
 
@@ -370,107 +371,6 @@ fn from_the_page_cache() {
     }
 }
 
-const BURSTS: u64 = 120;
-
-/// Bursts of writes one behind the other.
-#[derive(Debug, Clone, Copy)]
-struct Burst {
-    writes: u64,
-    apart_us: u64,
-    /// Of another process, one behind each write.
-    reads: u64,
-    is_merged: bool,
-}
-
-impl Burst {
-    /// What blkparse prints of them, each merged into one request or by itself.
-    fn text(self) -> String {
-        let mut out = String::new();
-        let mut line = |us: u64, action: &str, (letters, sector, sectors): (&str, u64, u64)| {
-            let (s, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
-            let who = if action == "C" { "0" } else { "x" };
-            writeln!(out, "8,0 0 0 {s}.{ns:09} 9 {action} {letters} {sector} + {sectors} [{who}]")
-                .unwrap();
-        };
-        for number in 0..BURSTS {
-            let (from_us, first) = (number * 5000, number * 512);
-            let write = |n: u64| ("W", first + 8 * n, 8);
-            for n in 0..self.writes {
-                let us = from_us + n * self.apart_us;
-                line(us, "Q", write(n));
-                if self.is_merged && n > 0 {
-                    line(us, "M", write(n));
-                }
-                if n < self.reads {
-                    let read = ("R", (n * 977 + number * 131) % 8000 * 8, 8);
-                    line(us, "Q", read);
-                    line(us, "D", read);
-                    line(us, "C", read);
-                }
-            }
-            for (us, action) in [(1000, "D"), (1900, "C")] {
-                if self.is_merged {
-                    line(from_us + us, action, ("W", first, 8 * self.writes));
-                } else {
-                    (0..self.writes).for_each(|n| line(from_us + us, action, write(n)));
-                }
-            }
-        }
-        out
-    }
-}
-
-/// Writes that were one request to the driver of the trace are one here, however few, whatever comes between them, and slowly too. Of the
-/// same writes without a word of a merge each is handed over by itself. Either way they count as they arrived.
-fn merged() {
-    let sandbox = Sandbox::new();
-    let replayed = |burst: Burst, more: &[&str]| {
-        let device = patterned(&sandbox, 32 * MIB);
-        // What is merged is merged by whoever hands it over, and not by a scheduler that waits for more.
-        fs::write(format!("/sys/block/{}/queue/scheduler", device.name()), "none").unwrap();
-        let path = sandbox.dir().join("t.txt");
-        fs::write(&path, burst.text()).unwrap();
-        let writes = || -> u64 {
-            let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.name())).unwrap();
-            stat.split_whitespace().nth(4).unwrap().parse().unwrap()
-        };
-        let before = writes();
-        let id = consent(&device);
-        let words = [&["replay", p(&path), p(device.path()), &id], more].concat();
-        let done = sandbox.json(&words, &[0, 1]);
-        let count = writes() - before;
-        let record = done.records().remove(0);
-        let classes = record["capture"]["classes"].as_array().unwrap();
-        let class = classes.iter().find(|class| class["class"] == "write").unwrap();
-        assert_eq!(class["count"], BURSTS * burst.writes, "{record}");
-        assert_eq!(class["bytes"], BURSTS * burst.writes * 4096, "{record}");
-        done.has_not("replay-engine");
-        (count, done)
-    };
-    let burst = Burst { writes: 64, apart_us: 1, reads: 0, is_merged: true };
-    for (burst, more) in [
-        (burst, &[][..]),
-        (Burst { writes: 2, ..burst }, &[]),
-        (Burst { apart_us: 10, reads: 60, ..burst }, &[]),
-        (Burst { writes: 16, apart_us: 50, ..burst }, &["--speed=0.2x"]),
-        (burst, &["--speed=max"]),
-    ] {
-        let (writes, done) = replayed(burst, more);
-        assert_eq!(writes, BURSTS, "{burst:?} {more:?}");
-        done.has_not("replay-merges");
-    }
-    // They wait for the last, and arrived when they did.
-    let (writes, done) = replayed(Burst { writes: 16, apart_us: 50, ..burst }, &[]);
-    assert_eq!(writes, BURSTS);
-    let result = done.result();
-    let all = result["likeness"].as_array().unwrap();
-    let gaps = all.iter().find(|d| d["figure"] == "time between arrivals").unwrap();
-    assert!(gaps["distance"].as_f64().unwrap() < 0.5, "{gaps}");
-    let (apart, done) = replayed(Burst { is_merged: false, ..burst }, &[]);
-    assert!(apart > BURSTS * 32, "{apart} writes of what was not merged");
-    done.has_not("replay-merges");
-}
-
 /// Flushes that a device has done.
 fn flushes(device: &LoopDevice) -> u64 {
     let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.name())).unwrap();
@@ -606,6 +506,23 @@ fn stopped() {
     assert!(fs::read_dir(&dir).unwrap().next().is_some(), "it had a file there");
     sandbox.json(&["run", "randread", "null:", "duration=10ms"], &[0, 1]);
     sandbox.nothing_left(&[&dir]);
+}
+
+/// What was measured is of neither size.
+fn grows() {
+    let sandbox = Sandbox::new();
+    let device = patterned(&sandbox, 16 * MIB);
+    let trace = trace(&sandbox, "t", &reads(1500, 2000));
+    let words = ["--quiet", "replay", p(&trace), p(device.path()), "--map=scale"];
+    let replay = sandbox.start(&words, "progress", 1);
+    failures::truncate(device.backing(), 32 * MIB);
+    run_tool("losetup", ["--set-capacity", p(device.path())]).unwrap();
+    let done = replay.finish();
+    assert_eq!(done.code, 1, "{done:?}");
+    let changed = done.finding("setting-changed");
+    assert_eq!(changed["severity"], "void", "{changed}");
+    let told = changed["summary"].as_str().unwrap();
+    assert!(told.contains("loop.size_bytes 16 MiB -> 32 MiB"), "{told}");
 }
 
 /// The second half of the device fails.

@@ -37,6 +37,12 @@ pub fn compare(output: Output, a: &Side, b: &Side, only_void: bool) -> CommandRe
             "The latencies of {name} go from the driver to the end (D2C), those of the other one from the arrival (Q2C): they do not compare.\n"
         );
     }
+    if a.is_merged() != b.is_merged() {
+        let name = if a.is_merged() { names[0] } else { names[1] };
+        text += &format!(
+            "Requests of {name} were merged on the way to its device and count as they arrived: beside a replay, which issues them as one, its trace compares (capture --like).\n"
+        );
+    }
     for (name, _) in names.iter().zip([a, b]).filter(|(_, capture)| capture.last_ns == 0) {
         text += &format!(
             "Rates of {name}, which an older version of fathom made, are those of whole intervals of its course.\n"
