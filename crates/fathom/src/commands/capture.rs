@@ -49,8 +49,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
     check_files(output, args, &file)?;
     // Before anything is captured: a trace that cannot be read is told at once.
     let like = args.like.as_ref().map(|path| from_file(output, stop, path, None)).transpose()?;
-    let own_trace = args.from.clone().unwrap_or_else(|| file.clone());
-    let own_trace = (own_trace.as_path(), args.of_device);
+    let own_trace = (args.from.as_deref().unwrap_or(&file), args.of_device);
     let mut taken = match &args.from {
         Some(path) => from_file(output, stop, path, args.of_device)?,
         None => {
@@ -65,7 +64,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
                     return counters_instead((common, output, stop), &device, time_ns, &text);
                 }
             };
-            let (word, command) = (word.to_owned(), &args.command[..]);
+            let (word, file, command) = (word.to_owned(), file.clone(), &args.command[..]);
             let wish = take::Wish { root: &root, word, device, file, time_ns, command };
             take::take(output, stop, &wish, capture)?
         }

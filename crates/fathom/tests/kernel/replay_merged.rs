@@ -187,7 +187,7 @@ fn empty(sandbox: &Sandbox) {
         assert_eq!(finding["severity"], "doubtful", "{finding}");
         assert!(finding["summary"].as_str().unwrap().contains("only 0 B"), "{finding}");
     }
-    fs::write(zram.path(), (0..16 * MIB).map(|n| (n * 7919 >> 5) as u8).collect::<Vec<u8>>())
+    fs::write(zram.path(), (0..16 * MIB).map(|n| ((n * 7919) >> 5) as u8).collect::<Vec<u8>>())
         .unwrap();
     both().iter().for_each(|done| done.has_not("unwritten-extents"));
 }
@@ -228,7 +228,7 @@ fn without_libaio() {
     done.has_not("replay-engine");
     assert_eq!(count(&device.name(), 4) - before, BURSTS);
     let done = forbidden(&[IO_SETUP, IO_URING_SETUP]);
-    done.is_refusal(4, &["setting up libaio"]);
+    assert!(done.code == 4 && done.stderr.contains("setting up libaio"), "{done:?}");
     assert_eq!(count(&device.name(), 4) - before, BURSTS);
 }
 
