@@ -259,6 +259,13 @@ pub fn format_count(count: u64) -> String {
     out
 }
 
+/// [`format_count`] of the nearest whole number; one with more digits than a count can have as `1.00e308`.
+#[must_use]
+pub fn format_whole(number: f64) -> String {
+    let is_count = number < u64::MAX as f64;
+    if is_count { format_count(number.round() as u64) } else { format!("{number:.2e}") }
+}
+
 /// Two formatted numbers as the ends of a range, with their unit once where it is the same: `8 to 16 %`, `900 us to 1.2 ms`,
 /// `10 to 12/s`. Every interval that people read is written by this.
 #[must_use]
@@ -295,6 +302,19 @@ mod tests {
             (7_261_000_000_000, "2 h 01 min"),
         ] {
             assert_eq!(format_length(ns), text, "{ns}");
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_all_counts_keep_their_size() {
+        for (number, text) in [
+            (1234.5, "1 235"),
+            (-1.0, "0"),
+            (1.8e19, "18 000 000 000 000 000 000"),
+            (1.9e19, "1.90e19"),
+            (1e308, "1.00e308"),
+        ] {
+            assert_eq!(format_whole(number), text);
         }
     }
 

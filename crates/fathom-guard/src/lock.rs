@@ -145,7 +145,8 @@ impl MeasuringLock {
             }
             while !dirfd::try_lock(&file).map_err(unusable)? {
                 let holder = holder(root, own);
-                let is_going = holder.pid.is_some_and(|pid| process::is_dying(root, pid));
+                // Nobody's number is there for who was killed, as long as what it was just starting has its open files.
+                let is_going = holder.pid.is_none_or(|pid| process::is_dying(root, pid));
                 if !is_going || waited >= DYING_MAX {
                     return Err(LockError::Held { holder });
                 }

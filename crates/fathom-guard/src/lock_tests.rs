@@ -1,6 +1,7 @@
 //! The measuring lock between processes, users and planted files.
 
 use super::*;
+use std::io::Read;
 use std::process::{Command, Stdio};
 
 struct Scratch(PathBuf);
@@ -83,6 +84,24 @@ fn one_who_is_dying_is_waited_for() {
     assert!(!of("Name:\tfathom\nVmSize:\t 4 kB\nSigPnd:\t0000000000000000\n"));
     assert!(of("Name:\tfathom\nState:\tZ (zombie)\n"));
     assert!(of("Name:\tfathom\nVmSize:\t 4 kB\nSigPnd:\t0000000000000100\n"));
+}
+
+/// The kernel counts the lock as that of who took it, who is dead; it is held by what has inherited its open files.
+#[test]
+fn what_a_dead_one_was_starting_is_waited_for() {
+    let scratch = Scratch::new("starting");
+    let path = scratch.acquire().unwrap().path().to_owned();
+    let script = "exec 9<\"$0\"; flock 9; echo held; sleep 0.5";
+    let mut child = Command::new("sh")
+        .args(["-c", script, path.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut held = [0; 5];
+    child.stdout.take().unwrap().read_exact(&mut held).unwrap();
+    let got = scratch.acquire();
+    child.wait().unwrap();
+    assert!(got.is_ok(), "{got:?}");
 }
 
 #[test]

@@ -11,57 +11,7 @@ use fathom_model::change::knob::{KnobAt, KnobPlace};
 use fathom_model::plan::OwnKnob;
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
-use std::fmt;
 use std::path::{Path, PathBuf};
-
-/// A setting that is not what it was set to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drift {
-    /// The knob.
-    pub knob: String,
-    /// Of what.
-    pub place: KnobPlace,
-    /// What it was set to.
-    pub asked: String,
-    /// What it is now; none when it cannot be read any more.
-    pub now: Option<String>,
-}
-
-impl fmt::Display for Drift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { knob, place, asked, now } = self;
-        match now {
-            Some(now) => {
-                write!(f, "{knob} of {} was set to '{asked}' and is '{now}'", place.name())?
-            }
-            None => write!(
-                f,
-                "{knob} of {} was set to '{asked}' and is not there any more",
-                place.name()
-            )?,
-        }
-        f.write_str(": something else on this machine changes it (udev, tuned, a person)")
-    }
-}
-
-/// What differs from what was set; empty when nobody interfered.
-pub fn drift(
-    root: &SysRoot,
-    settings: &[Setting],
-    own: &[OwnKnob],
-    wait: &mut Wait<'_>,
-) -> Vec<Drift> {
-    let of = |setting: &Setting| {
-        let Setting { knob, place, value } = setting.clone();
-        let now = match &place {
-            KnobPlace::Own { .. } => read_own(own, &place, wait),
-            _ => current(root, setting),
-        };
-        let is_same = now.as_ref().is_some_and(|now| is_as_asked(&knob, &value, now));
-        (!is_same).then_some(Drift { knob, place, asked: value, now })
-    };
-    settings.iter().filter_map(of).collect()
-}
 
 /// True when a setting is what was asked of it, in whatever form the kernel shows that.
 #[must_use]

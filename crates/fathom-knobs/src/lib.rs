@@ -5,7 +5,7 @@
 //! - [`scope`]: where the settings of an experiment apply; [`resolve`] makes them into [`Setting`]s, checked against what the
 //!   devices there accept.
 //! - [`apply`] notes everything that a write can change in the journal, writes in the order that the kernel's couplings demand, reads
-//!   back and compares. [`undo`] takes back, [`unrestorable`] says before what cannot be put back exactly; [`drift`] and
+//!   back and compares. [`undo`] takes back, [`unrestorable`] says before what cannot be put back exactly; [`current`] and
 //!   [`is_as_asked`] tell whether somebody else interfered with a setting, and [`watched`] is what nobody set and may be interfered with, too.
 //! - [`persist`]: the text that makes a setting survive a boot. fathom prints it, and never installs it.
 
@@ -28,9 +28,7 @@ mod undo;
 mod watch;
 
 pub use apply::{Applied, SCHEDULER, apply, follows_scheduler};
-pub use drift::{
-    Drift, check_own, current, drift, is_as_asked, read_only_at, read_own, unrestorable,
-};
+pub use drift::{check_own, current, is_as_asked, read_only_at, read_own, unrestorable};
 pub use error::KnobError;
 pub use knob::Knob;
 pub use legal::check_value;

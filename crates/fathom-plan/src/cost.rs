@@ -1,7 +1,7 @@
 //! What an experiment takes: time and bytes written, against its budget.
 
 use crate::{PlanError, order};
-use fathom_base::units::{format_duration, format_size};
+use fathom_base::units::{format_duration, format_length, format_size};
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::setup::SetupSpec;
@@ -92,7 +92,7 @@ impl Cost {
                 self.trials_text(),
                 format_duration(self.time_ns),
                 format_duration(self.build_ns),
-                format_duration(most),
+                format_length(most),
                 self.cure(self.time_ns, most, "shorter trials", self.build_ns),
             );
             return Err(PlanError::new(reason).about("budget.time"));

@@ -74,6 +74,7 @@ fn what_is_above_the_budget_is_refused_with_what_to_cut() {
              allowed are 8 h 00 min. It fits with design.blocks = 9, or raise the budget"
             .to_owned())
     );
+    assert!(refused("time = \"1ms\"").unwrap_err().contains("; allowed are 1.0 ms. "));
     assert_eq!(
         refused("written = \"100G\""),
         Err("plan: budget.written: 20 blocks of 9 cells and 60 sentinels write about 970 GiB, of it 730 GiB by building; \

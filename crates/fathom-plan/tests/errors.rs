@@ -147,6 +147,7 @@ fn workloads() {
         (BASE, "[[workload]]\nuse = \"commit\"\nlabel = \"a b\"".to_owned()),
         ("", BASE.replace("[[workload]]", "[workload]")),
         (BASE, "[[workload]]\ncommand = \"bench\"\ntimeout = 5".to_owned()),
+        (BASE, "[[workload]]\ncommand = \"bench\"\ntimeout = \"0s\"".to_owned()),
         (BASE, "[[workload]]\ncommand = \"bench\"\nfigure.tps = \"tps\"".to_owned()),
         (BASE, "[[workload]]\nuse = \"iozone\"".to_owned()),
         (BASE, "[[workload]]\nuse = \"iozone\"\nphase = \"wrte\"".to_owned()),
@@ -184,6 +185,8 @@ fn workloads() {
                 line 3: workload = {...}: must be written as [[workload]], with two brackets
             [[workload]] / command = "bench" / timeout = 5
                 line 8: workload.timeout = 5: '5' needs a unit: 5s, 5m, 5ms, ...
+            [[workload]] / command = "bench" / timeout = "0s"
+                line 8: workload.timeout = '0s': no command ends in no time; leave it out for the longest
             [[workload]] / command = "bench" / figure.tps = "tps"
                 line 8: workload.figure.tps = 'tps': write the text around the number, with {} for the number (tps = {}), where it is in JSON (json:tps.mean), or a regular expression (re:tps = ([0-9.]+))
             [[workload]] / use = "iozone"
@@ -201,6 +204,8 @@ fn factors_and_levels() {
         (BASE, "[factors]\n\"block.scheduler\" = [\"none\", \"bqf\"]".to_owned()),
         (BASE, "[factors]\nblock.nr_requests = [\n  4,\n  2,\n]".to_owned()),
         (BASE, "[factors]\nblock.scheduler = [\"none\"]".to_owned()),
+        (BASE, "[factors]\nblock.scheduler = []".to_owned()),
+        (BASE, "[factors]\nboot.\"a b\" = [\"1\", \"2\"]".to_owned()),
         (BASE, "[factors]\nblock.scheduler = [\"none\", \"bfq\", \"none\"]".to_owned()),
         (BASE, "[factors]\nworkload.block_size = [\"4k\", 4096]".to_owned()),
         (BASE, "[factors]\nblock.read_ahead_kb = [128, \"128KiB\"]".to_owned()),
@@ -213,31 +218,35 @@ fn factors_and_levels() {
     check(
         &plans,
         &expect![[r#"
-        [factors] / block.schedular = ["none", "bfq"]
-            line 7: factors.block.schedular: no such knob; did you mean 'block.scheduler'?
-        [factors] / "block.scheduler" = ["none", "bqf"]
-            line 7: factors.block.scheduler = 'bqf': takes none, mq-deadline, bfq, kyber; did you mean 'bfq'?
-        [factors] / block.nr_requests = [ / 4, / 2, / ]
-            line 9: factors.block.nr_requests = 2: takes a number from 4
-        [factors] / block.scheduler = ["none"]
-            line 7: factors.block.scheduler: varies nothing with 1 level; give two or more, or move it to [knobs]
-        [factors] / block.scheduler = ["none", "bfq", "none"]
-            line 7: factors.block.scheduler = 'none': is there twice
-        [factors] / workload.block_size = ["4k", 4096]
-            line 7: factors.workload.block_size = 4096: the level 4k means the same; leave out one of them
-        [factors] / block.read_ahead_kb = [128, "128KiB"]
-            line 7: factors.block.read_ahead_kb = '128KiB': the level 128 means the same; leave out one of them
-        [factors] / workload.blocksize = ["4k", "8k"]
-            line 7: factors.workload.blocksize: workloads have no such key; did you mean 'block_size'?
-        [factors] / workload.threads = [1, 0]
-            line 7: factors.workload.threads = 0: must be between 1 and 65536 (takes N)
-        [factors] / workload.duration = ["1s", "2s"]
-            line 7: factors.workload.duration: workload 'randread' sets duration itself; leave it out there
-        [factors] / filesytem.type = ["ext4", "xfs"]
-            line 7: factors.filesytem.type: neither a knob nor a part of a setup; did you mean 'filesystem.type'?
-        [factors] / depth = [1, 8]
-            line 7: factors.depth: is a setting of workloads; as a factor: workload.depth
-    "#]],
+            [factors] / block.schedular = ["none", "bfq"]
+                line 7: factors.block.schedular: no such knob; did you mean 'block.scheduler'?
+            [factors] / "block.scheduler" = ["none", "bqf"]
+                line 7: factors.block.scheduler = 'bqf': takes none, mq-deadline, bfq, kyber; did you mean 'bfq'?
+            [factors] / block.nr_requests = [ / 4, / 2, / ]
+                line 9: factors.block.nr_requests = 2: takes a number from 4
+            [factors] / block.scheduler = ["none"]
+                line 7: factors.block.scheduler: varies nothing with 1 level; give two or more, or move it to [knobs]
+            [factors] / block.scheduler = []
+                line 7: factors.block.scheduler: has no levels; give two or more
+            [factors] / boot."a b" = ["1", "2"]
+                line 7: factors.boot.a b: no parameter has such a name: the kernel's command line has NAME=LEVEL, in words
+            [factors] / block.scheduler = ["none", "bfq", "none"]
+                line 7: factors.block.scheduler = 'none': is there twice
+            [factors] / workload.block_size = ["4k", 4096]
+                line 7: factors.workload.block_size = 4096: the level 4k means the same; leave out one of them
+            [factors] / block.read_ahead_kb = [128, "128KiB"]
+                line 7: factors.block.read_ahead_kb = '128KiB': the level 128 means the same; leave out one of them
+            [factors] / workload.blocksize = ["4k", "8k"]
+                line 7: factors.workload.blocksize: workloads have no such key; did you mean 'block_size'?
+            [factors] / workload.threads = [1, 0]
+                line 7: factors.workload.threads = 0: must be between 1 and 65536 (takes N)
+            [factors] / workload.duration = ["1s", "2s"]
+                line 7: factors.workload.duration: workload 'randread' sets duration itself; leave it out there
+            [factors] / filesytem.type = ["ext4", "xfs"]
+                line 7: factors.filesytem.type: neither a knob nor a part of a setup; did you mean 'filesystem.type'?
+            [factors] / depth = [1, 8]
+                line 7: factors.depth: is a setting of workloads; as a factor: workload.depth
+        "#]],
     );
 }
 

@@ -198,6 +198,13 @@ fn held_up(record: &Record) -> Option<Finding> {
     )
 }
 
+/// Why nothing that a record holds can count: the machine slept, or fathom was stopped for a considerable part of the window.
+#[must_use]
+pub fn lost_time(record: &Record) -> Option<String> {
+    let found = [suspended, held_up].into_iter().filter_map(|rule| rule(record));
+    found.into_iter().find(|f| f.severity == Severity::Void).map(|finding| finding.summary)
+}
+
 /// Requests that ended inside the window: reads, writes, trims and zero ranges, and operations on names.
 pub(crate) fn ended(record: &Record) -> u64 {
     let of_data =

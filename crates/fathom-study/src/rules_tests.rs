@@ -49,6 +49,21 @@ fn ends_that_were_not_planned() {
     });
 }
 
+/// What makes a trial of an experiment void is what makes its record so.
+#[test]
+fn time_that_was_lost() {
+    let lost = |damage: fn(&mut Record)| {
+        let mut record = record();
+        damage(&mut record);
+        lost_time(&record)
+    };
+    assert_eq!(lost(|_| ()), None);
+    assert_eq!(lost(|r| r.held_up_ns = 1_500_000_000), None, "less than a tenth of the window");
+    assert_eq!(lost(|r| (r.window_ns, r.held_up_ns) = (1_000_000_000, 400_000_000)), None);
+    assert!(lost(|r| r.held_up_ns = 7_000_000_000).is_some_and(|text| text.contains("stopped")));
+    assert!(lost(|r| r.suspended_ns = 200_000_000).is_some_and(|text| text.contains("suspended")));
+}
+
 #[test]
 fn counts() {
     let few = |n: u64| move |r: &mut Record| reads(r, n, 1);

@@ -68,8 +68,8 @@ pub enum Phase {
         /// Bytes to check.
         total_bytes: u64,
     },
-    /// A trial has started; nothing counts yet.
-    WarmUp,
+    /// A trial has started and nothing is told of it: at its beginning, and of a command up to its end.
+    Started,
     /// A trial is measured, for so long.
     Measuring {
         /// Since the start of the window.
@@ -278,7 +278,7 @@ impl State {
                 self.samples.clear();
                 self.note = None;
                 self.found(label, findings);
-                self.enter(Phase::WarmUp, now_ns);
+                self.enter(Phase::Started, now_ns);
             }
             Event::Progress { .. } => self.progress(event, now_ns),
             Event::Syncing { done_files, total_files, eta_ns, devices, .. } => {

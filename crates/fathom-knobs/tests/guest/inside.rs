@@ -5,7 +5,9 @@ use fathom_guard::faults::Faults;
 use fathom_knobs::knob::{Home, Knob, Values};
 use fathom_knobs::legal::listed;
 use fathom_knobs::scope::of_stack;
-use fathom_knobs::{KnobError, Scope, Undo, Wait, all, apply, drift, places, resolve, undo};
+use fathom_knobs::{
+    KnobError, Scope, Setting, Undo, Wait, all, apply, current, is_as_asked, places, resolve, undo,
+};
 use fathom_model::change::Change;
 use fathom_model::change::knob::KnobPlace;
 use fathom_sys::sysroot::SysRoot;
@@ -161,7 +163,11 @@ fn one(
     let mut log = ChangeLog::create(root, dir.path(), "guest0run", Faults::none()).unwrap();
     let done = match apply(root, &mut log, &settings, &[], &mut Wait::to_the_end(&mut |_| ())) {
         Ok(done) => {
-            let drifted = drift(root, &settings, &[], &mut Wait::to_the_end(&mut |_| ()));
+            let is_same = |setting: &&Setting| {
+                let now = current(root, setting);
+                now.is_some_and(|now| is_as_asked(&setting.knob, &setting.value, &now))
+            };
+            let drifted: Vec<&Setting> = settings.iter().filter(|s| !is_same(s)).collect();
             if !drifted.is_empty() {
                 return Err(format!("drifted: {drifted:?}"));
             }

@@ -1,7 +1,7 @@
 //! Somebody else changes the same settings, the machine boots, devices go.
 
-use crate::machine::{Journal, assert_same, on_device, state};
-use fathom_knobs::{Undo, Wait, drift, undo};
+use crate::machine::{Journal, assert_same, drifted, on_device, state};
+use fathom_knobs::{Undo, Wait, undo};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobAt, KnobChange, KnobPlace};
 use fathom_sys::sysroot::SysRoot;
@@ -77,18 +77,15 @@ pub fn drift_is_named() {
         on_device(&device, &[("block.read_ahead_kb", "16"), ("block.nomerges", "1")]).unwrap();
     journal.apply(&settings).unwrap();
     let root = SysRoot::live();
-    assert_eq!(drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ())), []);
+    assert_eq!(drifted(&settings, &[]), []);
     // A write to another setting, even of the same value, raises the read-ahead: as udev and tuned do it.
     let iostats = queue(&device, "iostats");
     write(&device, "iostats", &iostats);
-    let drifted = drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ()));
+    let drifted = drifted(&settings, &[]);
     assert_eq!(drifted.len(), 1, "{drifted:?}");
-    let text = drifted[0].to_string();
-    assert!(
-        text.contains("block.read_ahead_kb")
-            && text.contains("'16'")
-            && text.contains(&device.name())
-    );
+    let (setting, now) = &drifted[0];
+    assert_eq!((setting.knob.as_str(), setting.value.as_str()), ("block.read_ahead_kb", "16"));
+    assert!(setting.place.name() == device.name() && now.as_deref() != Some("16"), "{drifted:?}");
     let outcomes = journal.undo_all(true);
     assert_eq!(outcomes, [Undo::Restored]);
     assert_same(&before, &state(&device), "drift");

@@ -4,10 +4,12 @@ use fathom_guard::changes::ChangeLog;
 use fathom_guard::faults::Faults;
 use fathom_knobs::knob::{Home, Values};
 use fathom_knobs::{
-    Applied, KnobError, Scope, ScopeDevice, Setting, Undo, Wait, all, apply, read, resolve, undo,
+    Applied, KnobError, Scope, ScopeDevice, Setting, Undo, Wait, all, apply, current, is_as_asked,
+    read, read_own, resolve, undo,
 };
 use fathom_model::change::Change;
 use fathom_model::change::knob::KnobPlace;
+use fathom_model::plan::OwnKnob;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::LoopDevice;
 use std::collections::BTreeMap;
@@ -29,6 +31,18 @@ pub fn scope_device(device: &LoopDevice) -> ScopeDevice {
 pub fn on_device(device: &LoopDevice, pairs: &[(&str, &str)]) -> Result<Vec<Setting>, KnobError> {
     let devices = [scope_device(device)];
     resolve(&SysRoot::live(), &Scope { devices: &devices, mounts: &[], own: &[] }, &knobs(pairs))
+}
+
+/// The settings that are not what they were set to, each with what it is now.
+pub fn drifted<'s>(settings: &'s [Setting], own: &[OwnKnob]) -> Vec<(&'s Setting, Option<String>)> {
+    let now = |setting: &Setting| match &setting.place {
+        place @ KnobPlace::Own { .. } => read_own(own, place, &mut Wait::to_the_end(&mut |_| ())),
+        _ => current(&SysRoot::live(), setting),
+    };
+    let is_same = |(setting, now): &(&Setting, Option<String>)| {
+        now.as_ref().is_some_and(|now| is_as_asked(&setting.knob, &setting.value, now))
+    };
+    settings.iter().map(|setting| (setting, now(setting))).filter(|both| !is_same(both)).collect()
 }
 
 /// Every file of the queue and of its scheduler, and what the page cache keeps for the device.

@@ -1,9 +1,9 @@
 //! Options of mounted filesystems and their files in `/sys/fs`.
 
-use crate::machine::{Journal, assert_same, knobs};
+use crate::machine::{Journal, assert_same, drifted, knobs};
 use fathom_knobs::knob::{Home, Knob, Values};
 use fathom_knobs::scope::of_remote;
-use fathom_knobs::{KnobError, Scope, ScopeMount, Setting, Undo, Wait, all, drift, read, resolve};
+use fathom_knobs::{KnobError, Scope, ScopeMount, Setting, Undo, Wait, all, read, resolve};
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::command::tool;
@@ -94,10 +94,7 @@ pub fn options() {
                 let mut journal = Journal::new();
                 match journal.apply(&settings) {
                     Ok(_) => {
-                        assert_eq!(
-                            drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ())),
-                            []
-                        );
+                        assert_eq!(drifted(&settings, &[]), []);
                         tried += 1;
                     }
                     // Such as a count that must be a power of two.
@@ -285,23 +282,14 @@ pub fn remote() {
     let settings = first.settings("512");
     let mut journal = Journal::new();
     journal.apply(&settings).unwrap();
-    assert_eq!(
-        (
-            first.read_ahead().as_str(),
-            drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ()))
-        ),
-        ("512", vec![])
-    );
+    assert_eq!((first.read_ahead().as_str(), drifted(&settings, &[])), ("512", vec![]));
     assert_eq!(journal.undo_all(false), [Undo::Restored]);
     assert_eq!(first.read_ahead(), before);
     // Somebody else's.
     let mut journal = Journal::new();
     journal.apply(&settings).unwrap();
     Journal::new().apply(&first.settings("1024")).unwrap();
-    assert_eq!(
-        drift(&root, &settings, &[], &mut Wait::to_the_end(&mut |_| ()))[0].now.as_deref(),
-        Some("1024")
-    );
+    assert_eq!(drifted(&settings, &[])[0].1.as_deref(), Some("1024"));
     assert!(matches!(journal.undo_all(false)[..], [Undo::ChangedBySomebody { .. }]));
     assert_eq!(first.read_ahead(), "1024");
     assert_eq!(journal.undo_all(true), [Undo::Restored]);

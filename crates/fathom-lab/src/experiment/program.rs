@@ -94,7 +94,7 @@ pub(crate) fn measure(
     let mut program = bench.start_program(lab, &words, &dir, output)?;
     sampler.follow(program.pid);
     let until_ns = begun_ns.saturating_add(run.load.timeout_ns);
-    let held_up_ns = follow(lab, &program, &mut sampler, until_ns);
+    let held_up_ns = follow(lab, &program, &mut sampler, (begun_ns, until_ns));
     let window_ns = clock::monotonic_ns() - begun_ns;
     // None when it is ended for the time or a signal.
     let wait = |program: &mut Program| program.wait(|| false).ok().flatten();
@@ -202,20 +202,35 @@ pub(crate) fn directory(target: &str) -> PathBuf {
 
 /// Looks on until it has ended, the time is over, or a signal came, and tells for how long this process itself was held up: when the command
 /// ended in that time is not known. What the kernel tells of one that has ended stays until it is asked how.
-fn follow(lab: &Lab<'_>, program: &Program, sampler: &mut Sampler<'_>, until_ns: u64) -> u64 {
+fn follow(
+    lab: &Lab<'_>,
+    program: &Program,
+    sampler: &mut Sampler<'_>,
+    (begun_ns, until_ns): (u64, u64),
+) -> u64 {
     const LOOK: Duration = Duration::from_millis(2);
+    const LOOK_NS: u64 = LOOK.as_nanos() as u64;
     // As long as any busy machine keeps a process waiting.
     const HELD_UP_NS: u64 = 100_000_000;
-    let mut held_up_ns = 0;
-    while !program.has_ended() && !lab.stop.is_set() && clock::monotonic_ns() < until_ns {
+    let held = |ns: u64| if ns >= HELD_UP_NS { ns } else { 0 };
+    let (mut held_up_ns, mut looked_ns, mut late_ns) = (0, begun_ns, 0);
+    loop {
+        let has_ended = program.has_ended();
+        let now_ns = clock::monotonic_ns();
+        if has_ended {
+            // At some time since it was looked at before; the first time it is after its start was noted in the journal.
+            return held_up_ns + held(now_ns.saturating_sub(looked_ns + LOOK_NS));
+        }
+        held_up_ns += held(late_ns);
+        if lab.stop.is_set() || now_ns >= until_ns {
+            return held_up_ns;
+        }
+        looked_ns = now_ns;
         sampler.look_again();
         let before_ns = clock::monotonic_ns();
         std::thread::sleep(LOOK);
-        let slept_ns = clock::monotonic_ns().saturating_sub(before_ns);
-        let late_ns = slept_ns.saturating_sub(LOOK.as_nanos() as u64);
-        held_up_ns += if late_ns >= HELD_UP_NS { late_ns } else { 0 };
+        late_ns = clock::monotonic_ns().saturating_sub(before_ns + LOOK_NS);
     }
-    held_up_ns
 }
 
 fn failure(run: &Run<'_>, ended: Option<Ended>) -> Option<String> {

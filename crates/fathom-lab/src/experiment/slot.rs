@@ -5,10 +5,12 @@ use super::loads::{self, Load, LoadKind};
 use super::resume::Done;
 use super::{Campaign, Void, calm, due, machine, program, server};
 use crate::error::{ErrorClass, LabError};
+use crate::layer_tree;
 use crate::run::{self, RunOptions};
 use crate::target::{self, PreparedTarget};
 use crate::trial::{self, Trial};
 use fathom_base::prng::Prng;
+use fathom_model::event::Event;
 use fathom_model::finding::Finding;
 use fathom_model::plan::cell::{Cell, CellRecord, KnobReading, Slot};
 use fathom_model::plan::setup::ArrayState;
@@ -17,6 +19,7 @@ use fathom_model::record::{Ending, Record};
 use fathom_model::stack::Stack;
 use fathom_model::workload::Workload;
 use fathom_setup::Recovery;
+use fathom_study::rules;
 use fathom_sys::clock;
 use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
@@ -51,6 +54,12 @@ struct Loaded {
     parts: Vec<Record>,
     /// Why it does not count.
     void: Option<String>,
+}
+
+impl Loaded {
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        self.parts.iter().chain([&self.record])
+    }
 }
 
 /// The trial's loads, worked out for its target.
@@ -227,6 +236,7 @@ impl Campaign<'_, '_, '_, '_> {
             .or_else(|| calm::short_of_memory(self.lab, self.plan.prepare.memory_floor_bytes))
             .or(died)
             .or_else(|| self.state_lost(&ready))
+            .or_else(|| measured.records().find_map(rules::lost_time))
             .map(|cause| Void { cause, class: None });
         let Loaded { mut record, mut figures, output, parts, void: failure } = measured;
         record.findings.extend(is_due);
@@ -456,6 +466,7 @@ impl Campaign<'_, '_, '_, '_> {
         let stream = (u64::from(at.slot.block) << 8) | number as u64;
         let seed = Prng::new(self.seed, stream).next_u64();
         let rest_after_ns = at.eta_ns.saturating_sub(load.planned_ns());
+        let index = self.trials.count as u32 + 1;
         match &load.kind {
             LoadKind::Io(workload) => {
                 let targets: Vec<&PreparedTarget> =
@@ -466,7 +477,7 @@ impl Campaign<'_, '_, '_, '_> {
                     targets,
                     seed,
                     rest_after_ns,
-                    position: (self.trials.count as u32 + 1, self.trials.count as u32 + 1),
+                    position: (index, index),
                 };
                 let record = trial::record_of(self.lab, &trial)?;
                 if record.ending == Ending::Interrupted {
@@ -481,6 +492,13 @@ impl Campaign<'_, '_, '_, '_> {
                 let run = program::Run { load, label, target, stack, seed, rest_after_ns };
                 let Self { lab, bench, .. } = self;
                 let bench: &mut Bench = bench;
+                (lab.emit)(Event::TrialStarted {
+                    label: label.to_owned(),
+                    index,
+                    count: index,
+                    layers: layer_tree::of(&ready.stacks),
+                    findings: Vec::new(),
+                });
                 let program::Measured { record, figures, output, void } =
                     program::measure(lab, bench, &run)?;
                 Ok(Loaded { record, figures, output, parts: Vec::new(), void })

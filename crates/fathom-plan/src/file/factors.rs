@@ -84,7 +84,10 @@ fn read_levels(
         };
         let home =
             if home == "nowhere" { String::new() } else { format!(", or move it to {home}") };
-        let reason = format!("varies nothing with {} level; give two or more{home}", levels.len());
+        let reason = match levels.len() {
+            0 => "has no levels; give two or more".to_owned(),
+            _ => format!("varies nothing with 1 level; give two or more{home}"),
+        };
         return Err(item.refuse_key(reason));
     }
     if levels.len() > LEVELS_MAX {
@@ -145,6 +148,12 @@ impl Checker<'_> {
             FactorKind::Workload { key, label } => self.workload_key(key, label.as_deref(), item),
             FactorKind::Boot { parameter } if parameter.is_empty() => {
                 Err(item.refuse_key("names no parameter; write boot.kernel or boot.PARAMETER"))
+            }
+            FactorKind::Boot { parameter }
+                if parameter.contains(|c: char| " \t\n=\"".contains(c)) =>
+            {
+                let reason = "no parameter has such a name: the kernel's command line has NAME=LEVEL, in words";
+                Err(item.refuse_key(reason))
             }
             _ => Ok(()),
         }

@@ -112,7 +112,10 @@ fn check_of_command(command: &str, key: &str, item: &Item) -> Result<(), PlanErr
         return Ok(());
     }
     if key == "timeout" {
-        return item.duration().map(|_| ());
+        return match item.duration()? {
+            0 => Err(item.refuse("no command ends in no time; leave it out for the longest")),
+            _ => Ok(()),
+        };
     }
     // What is in it may come from a factor; it is looked at where it is whole.
     if key == "takes" {

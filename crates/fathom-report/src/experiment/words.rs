@@ -1,7 +1,7 @@
 //! Words for the figures of an experiment and for changes.
 
 pub use crate::ratio::{change, change_with, interval, scatter, times};
-use fathom_base::units::{format_count, format_ns, format_rate, format_size};
+use fathom_base::units::{format_ns, format_rate, format_size, format_whole};
 use fathom_model::plan::setup::SetupCapacity;
 use fathom_model::plan::{Metric, MetricUnit};
 use fathom_stats::equivalence::Decision;
@@ -72,7 +72,7 @@ pub fn value(metric: Metric, value: f64) -> String {
         MetricUnit::Share => format!("{:.1} %", 100.0 * value),
         MetricUnit::Index => format!("{value:.3}"),
         MetricUnit::Own if value < 99.95 => format!("{value:.2}"),
-        MetricUnit::PerSecond | MetricUnit::Own => format_count(value.round() as u64),
+        MetricUnit::PerSecond | MetricUnit::Own => format_whole(value),
         MetricUnit::Nanoseconds => format_ns(value.round() as u64),
     }
 }

@@ -11,6 +11,7 @@ use fathom_model::plan::cell::Cell;
 use fathom_model::record::Record;
 use fathom_stats::factorial::UNITS_MIN;
 use fathom_stats::interval::{Estimate, median};
+use std::collections::BTreeMap;
 
 /// A value so many robust standard deviations from its cell's median is worth a look (B. Iglewicz, D. C. Hoaglin, How to
 /// Detect and Handle Outliers, 1993, have 3.5; here it is asked of every trial).
@@ -29,7 +30,7 @@ pub fn of_study(
     findings.extend(study.drift.as_ref().and_then(|found| drift::finding(found, study.margin)));
     findings.extend(of_nulls(nulls));
     findings.extend(of_void(study, cells, values));
-    findings.extend(too_few(study, boots));
+    findings.extend(too_few(study, boots, values));
     findings.extend(few_boots(study, boots));
     findings.extend(no_winner(study));
     findings.extend(silent(study, cells));
@@ -145,14 +146,26 @@ fn few_boots(study: &ExperimentStudy, boots: &Boots) -> Option<Finding> {
     )
 }
 
-/// So few blocks that no difference, however large, could be found.
-fn too_few(study: &ExperimentStudy, boots: &Boots) -> Option<Finding> {
+/// So few blocks that no difference, however large, could be found; or enough, in which all trials came to the same.
+fn too_few(study: &ExperimentStudy, boots: &Boots, values: &[Values]) -> Option<Finding> {
     if !are_blind(study, changes(study, boots, false)) {
         return None;
     }
     let comparisons = study.comparisons.max(1) as f64;
     let error = 1.0 - study.level;
     let needed = (2.0 * comparisons / error).log2().ceil().max(6.0);
+    let is_constant = |(_, of): &(&Figure, &Values)| {
+        let mut all = of.iter().flat_map(BTreeMap::values);
+        all.next().is_some_and(|first| all.all(|other| other == first))
+    };
+    let mut asked = study.figures.iter().zip(values).filter(|(figure, _)| figure.is_objective);
+    if f64::from(study.blocks_done) >= needed && asked.all(|figure| is_constant(&figure)) {
+        let text = "all trials came to identical figures: nothing that was varied shows in them";
+        return Some(
+            Finding::new("identical-figures", Severity::Note, text)
+                .advise("see that the load prints what it measured, and with enough digits"),
+        );
+    }
     let text = format!(
         "so few blocks that no difference could be shown: {}, {}; the figures are those of these trials only",
         count(study.blocks_done as usize, "block"),
@@ -433,6 +446,21 @@ mod tests {
         // Two comparisons: 2 x 2 / 2^7 = 0.03.
         assert_eq!(few.advice, ["at least 7 blocks can decide all of them"]);
         assert!(ids(&self::sample(7)).is_empty());
+    }
+
+    #[test]
+    fn figures_that_are_all_the_same_are_not_too_few() {
+        let constant = |blocks: u32| {
+            let mut sample = sample(blocks);
+            for record in &mut sample.records {
+                let of = record.cell.take().expect("a cell");
+                let cell = sample.cells.iter().find(|c| c.index == of.slot.cell).expect("its cell");
+                *record = crate::experiment::sample::record(cell, of.slot, 500.0);
+            }
+            ids(&sample)
+        };
+        assert_eq!(constant(8), ["identical-figures"]);
+        assert_eq!(constant(3), ["too-few-blocks"]);
     }
 
     #[test]

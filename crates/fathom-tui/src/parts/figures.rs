@@ -11,7 +11,7 @@ const FIGURES: u16 = 50;
 
 /// Three lines, while something is measured.
 pub fn rows(state: &State) -> Vec<Row> {
-    let is_measuring = matches!(state.phase, Phase::Measuring { .. } | Phase::WarmUp);
+    let is_measuring = matches!(state.phase, Phase::Measuring { .. } | Phase::Started);
     let Some(last) = state.samples.back().filter(|_| is_measuring) else { return Vec::new() };
     let moves = state.samples.iter().any(|sample| sample.bytes_per_s > 0.0);
     let rate = if moves {

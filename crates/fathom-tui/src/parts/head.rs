@@ -62,7 +62,7 @@ fn now(state: &State, now_ns: u64) -> Row {
         Phase::Verifying { done_bytes, total_bytes } => {
             Row::of(format!("verifying: {}", of(*done_bytes, *total_bytes)), Tone::Plain)
         }
-        Phase::WarmUp => in_trial("warming up".to_owned()),
+        Phase::Started => in_trial(format!("started {since} ago")),
         Phase::Measuring { elapsed_ns } => {
             in_trial(format!("measured for {}", format_duration(*elapsed_ns)))
         }

@@ -9,6 +9,7 @@ mod guard;
 mod lab;
 mod limits;
 mod md;
+mod memory;
 mod multipath;
 mod polled;
 mod raid;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         blocked::trials(),
         check::trials(),
         limits::trials(),
+        memory::trials(),
         polled::trials(),
         raid::trials(),
         saturate::trials(),

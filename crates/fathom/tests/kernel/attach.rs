@@ -9,10 +9,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub fn trials() -> Vec<Trial> {
     vec![
+        kernel_test("detach_a_command", &[FathomBinary], command),
         kernel_test("attach_to_nothing", &[FathomBinary], nothing),
         kernel_test("attach_well_and_badly", &[FathomBinary], looked_at),
         kernel_test("attach_leaves_what_others_have_there", &[FathomBinary], others_things),
@@ -110,6 +111,23 @@ fn others_things() {
     assert!(path.exists());
     assert!([0, 1].contains(&sandbox.run(&short).code));
     assert!(!path.exists(), "nobody listens there any more");
+}
+
+/// A command tells nothing of itself: that it runs is known, and nobody waits for its end, nor for the end of their patience, which is 20 s.
+fn command() {
+    let sandbox = Sandbox::new();
+    let begun = sandbox.scratch.join("begun");
+    let load = format!("echo >> {}; sleep 600", p(&begun));
+    let text = format!(
+        "target = 'null:'\n[[workload]]\nlabel = 'app'\ncommand = '{load}'\n[design]\nblocks = 1\n[[objective]]\nmetric = 'application'\n"
+    );
+    let started = Instant::now();
+    let (pid, log) = detached(&sandbox, &crate::lab::plan(&sandbox, "command", &text));
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    wait_until("the command runs", || begun.exists());
+    fathom_testkit::command::run_tool("kill", ["-INT".to_owned(), pid.to_string()]).unwrap();
+    wait_until("the process has ended", || !Path::new(&format!("/proc/{pid}")).exists());
+    assert!(fs::read_to_string(log).unwrap().contains("nterrupted"));
 }
 
 fn ended_from_elsewhere() {

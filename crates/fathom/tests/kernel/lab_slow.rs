@@ -17,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_hangs_putting_back", &needs, putting_back_hangs),
         kernel_test("lab_killed_writing", &needs, killed_writing),
         kernel_test("lab_stopped_beside_its_command", &needs, stopped_beside_its_command),
+        kernel_test("lab_stopped_in_a_load", &needs, stopped_in_a_load),
         kernel_test("lab_interrupted_beside_its_group", &needs, beside_its_group),
     ]
 }
@@ -157,8 +158,24 @@ fn stopped_beside_its_command() {
     running.signal("CONT");
     let done = running.finish();
     assert_eq!((done.code, own.now().as_str()), (1, "a\n"), "{done:?}");
-    let said = done.finding("held-up")["summary"].as_str().unwrap().to_owned();
-    assert!(said.contains("fathom itself was stopped for"), "{said}");
+    let void = done.records()[0]["cell"]["void"].as_str().unwrap().to_owned();
+    assert!(void.contains("fathom itself was stopped for"), "{void}");
+}
+
+/// The same of a load of fathom's own: of two trials the one in which it was stopped does not count.
+fn stopped_in_a_load() {
+    let sandbox = Sandbox::new();
+    let text = "target = 'null:'\n[[workload]]\nuse = 'randread'\nduration = '2s'\nwarmup = '0s'\nrate = '1000'\n\
+        [design]\nblocks = 2\nsentinel = false\n";
+    let running = sandbox.start(&["lab", p(&plan(&sandbox, "held", text))], "progress", 1);
+    running.signal("STOP");
+    std::thread::sleep(Duration::from_secs(2));
+    running.signal("CONT");
+    let done = running.finish();
+    let records = done.records();
+    let void: Vec<&str> = records.iter().filter_map(|r| r["cell"]["void"].as_str()).collect();
+    assert!(records.len() == 2 && void.len() == 1, "{done:?}");
+    assert!(void[0].contains("fathom itself was stopped for"), "{void:?}");
 }
 
 /// What is not put back is said, is tried by nobody a second time, and stays in the journal.
