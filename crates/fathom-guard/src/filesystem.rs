@@ -250,7 +250,11 @@ pub fn footing(root: &SysRoot, word: &str, path: &Path) -> Footing {
             (uuid, mounts::mount_of(&own, path).map_or_else(Vec::new, |mount| below(root, mount)))
         }
     };
-    let lasting = |devno| told_by(root, devno, &|id| id.lasting().to_owned());
+    let lasting = |devno| {
+        let told = told_by(root, devno, &|id| id.lasting().to_owned())?;
+        let packed = BlockDir::by_devno(root, devno).and_then(|device| packed_with(&device));
+        Some(packed.map_or_else(|| told.clone(), |with| format!("{told} ({with})")))
+    };
     let is_lasting = filesystem.is_some() || !numbers.is_empty();
     let File { size_bytes, inode, born_ns } =
         if is_lasting { file(root, path) } else { File::default() };
@@ -264,6 +268,12 @@ pub fn footing(root: &SysRoot, word: &str, path: &Path) -> Footing {
     });
     let (word, settings) = (word.to_owned(), Vec::new());
     Footing { word, filesystem, devices, size_bytes, inode, born_ns, mount_options, settings }
+}
+
+/// The compression of a zram device, which has it for as long as it holds anything: another one is of a device that was set up anew.
+fn packed_with(device: &BlockDir) -> Option<String> {
+    let all = device.text("comp_algorithm")?;
+    all.split_once('[')?.1.split_once(']').map(|(chosen, _)| chosen.to_owned())
 }
 
 /// What tells a file from another one with its path.

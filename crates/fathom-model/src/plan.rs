@@ -61,8 +61,8 @@ pub struct Footing {
     pub word: String,
     /// UUID of the filesystem that it lies on; none for devices and workload files, and where the kernel does not tell it.
     pub filesystem: Option<String>,
-    /// What tells the devices from others, also after a boot: WWN, serial number, UUID, path of an image, else name and size; of a workload
-    /// file length and checksum.
+    /// What tells the devices from others, also after a boot: WWN, serial number, UUID, path of an image, else name and size, of zram also its
+    /// compression; of a workload file length and checksum.
     pub devices: Vec<String>,
     /// Size of a device; of a file only where no command may make it longer.
     #[serde(default)]

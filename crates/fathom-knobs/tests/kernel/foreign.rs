@@ -76,7 +76,6 @@ pub fn drift_is_named() {
     let settings =
         on_device(&device, &[("block.read_ahead_kb", "16"), ("block.nomerges", "1")]).unwrap();
     journal.apply(&settings).unwrap();
-    let root = SysRoot::live();
     assert_eq!(drifted(&settings, &[]), []);
     // A write to another setting, even of the same value, raises the read-ahead: as udev and tuned do it.
     let iostats = queue(&device, "iostats");

@@ -3,7 +3,7 @@
 use crate::machine::{Journal, assert_same, drifted, knobs};
 use fathom_knobs::knob::{Home, Knob, Values};
 use fathom_knobs::scope::of_remote;
-use fathom_knobs::{KnobError, Scope, ScopeMount, Setting, Undo, Wait, all, read, resolve};
+use fathom_knobs::{KnobError, Scope, ScopeMount, Setting, Undo, all, read, resolve};
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::command::tool;
@@ -275,7 +275,6 @@ impl Drop for Remote<'_> {
 pub fn remote() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().canonicalize().unwrap();
-    let root = SysRoot::live();
     let first = Remote::new(&dir, "server:/one");
     let before = first.read_ahead();
     assert_ne!(before, "512");

@@ -104,8 +104,9 @@ fn figures(report: &GuestReport, step: &str) -> impl Fn(&str) -> f64 {
 fn cell(report: &GuestReport, step: &str) -> Value {
     let lines = report.step(step).stdout.lines();
     let records = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let finished = records.filter(|line| line["type"] == "result").last();
-    let result = finished.unwrap_or_else(|| panic!("{step}: {}", report.step(step).said()));
+    let mut finished = records.filter(|line| line["type"] == "result");
+    let result =
+        finished.next_back().unwrap_or_else(|| panic!("{step}: {}", report.step(step).said()));
     result["records"][0]["cell"].clone()
 }
 

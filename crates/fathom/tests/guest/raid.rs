@@ -1,7 +1,7 @@
 //! `fathom raid` on disks of the kernel's own making: all levels and layouts, an odd number of members, unattended; and
 //! `fathom layers` on an array with a volume and a filesystem. Afterwards everything is as before.
 
-use crate::family::{Family, contains};
+use crate::family::{Family, contains, ended};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 use serde_json::Value;
 
@@ -95,12 +95,26 @@ fathom restore --list
 blkid -p /dev/sde >&2 || echo BLANK
 "#;
 
+/// What a dry run says of disks that are not alike.
+const UNLIKE: &str = r#"
+load loop
+cd /tmp
+disks='disk32 disk40 disk24'
+for disk in $disks; do truncate -s ${disk#disk}M $disk; done
+loops=$(for disk in $disks; do losetup --show -f $disk; done)
+fathom raid $loops $(for disk in $disks; do echo --destroy=/tmp/$disk; done) --level=raid0,raid1,raid5 --layout=left-symmetric \
+    --state=normal --size=all --time=150ms --runs=1 --assume-clean --dry-run
+losetup -d $loops
+rm $disks
+"#;
+
 fn job(job: GuestJob) -> GuestJob {
     job.memory_mib(1024)
         .setup("disks", DISKS)
         .setup("library", &format!("cat >/run/lib.sh <<'EOS'\n{AROUND}\nEOS"))
         .setup("before", ". /run/lib.sh; around >/run/before")
         .step("dry", ". /run/lib.sh; raid --dry-run; around | diff /run/before - && echo SAME")
+        .step("dry_unlike", UNLIKE)
         .step("matrix", ". /run/lib.sh; raid --json --quiet")
         .step("after", ". /run/lib.sh; around | diff /run/before - && echo SAME")
         .step("again", "show_last")
@@ -235,6 +249,26 @@ fn rebuilds(report: &GuestReport) {
 
 fn dry(report: &GuestReport) {
     contains(&report.step("dry").stdout, &["mdadm --create", "SAME"]);
+    // Of each disk 1 MiB is md's.
+    let alike: &[_] = &[
+        ("raid0 ", "155 MiB 0 B"),
+        ("raid1 ", "31 MiB 0 B"),
+        ("raid5 layout=right-symmetric ", "124 MiB 0 B"),
+        ("raid6 ", "93 MiB 0 B"),
+        ("raid10 layout=f2 ", "77.5 MiB 0 B"),
+    ];
+    let unlike: &[_] =
+        &[("raid0 ", "93 MiB 0 B"), ("raid1 ", "23 MiB 24 MiB"), ("raid5 ", "46 MiB 24 MiB")];
+    for (step, rows) in [("dry", alike), ("dry_unlike", unlike)] {
+        let text = &ended(report, step, 0).stdout;
+        contains(text, &[" usable  wasted  one trial"]);
+        for (level, room) in rows {
+            let is_it = |line: &&str| line.contains(&format!(" level={level}"));
+            let line = text.lines().find(is_it).expect(level);
+            let words: Vec<&str> = line.split_whitespace().collect();
+            contains(&words.join(" "), &[&format!("state=normal {room} ")]);
+        }
+    }
 }
 
 fn stored(report: &GuestReport) {

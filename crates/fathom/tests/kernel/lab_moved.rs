@@ -5,7 +5,7 @@ use crate::cli::{Sandbox, p, run, wait_until};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, machine, plan, trials_of};
 use crate::lab_kills::{READ, kill_measuring};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool, Zram};
 use fathom_testkit::command::{run_tool, tool};
 use fathom_testkit::{FsKind, LoopDevice, LoopOptions, Trial, kernel_test};
 use std::cell::Cell;
@@ -22,6 +22,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_moved_mount_of_test_files", &ext4, moved_mount),
         kernel_test("lab_goes_on_with_the_same_device", &ext4, same_device),
         kernel_test("lab_goes_on_with_the_same_size_and_file", &ext4, same_size_and_file),
+        kernel_test("lab_goes_on_with_the_same_zram", &[FathomBinary, Zram], same_zram),
         kernel_test("lab_goes_on_with_the_same_workload", &[FathomBinary], same_workload),
         kernel_test("lab_goes_on_with_the_same_filesystem", &ext4, same_filesystem),
         kernel_test("lab_goes_on_with_the_same_settings", &ext4, same_settings),
@@ -182,6 +183,31 @@ fn same_device() {
     let text = format!("target = '{}'\n{load}[design]\nblocks = 4\n", p(&link));
     taken_up_on_another(&sandbox, &plan(&sandbox, "device", &text), &exchange);
     sandbox.nothing_left(&[]);
+}
+
+/// A zram device that was reset has its name and size, holds nothing, and compresses with something else.
+fn same_zram() {
+    const SIZE_BYTES: u64 = 8 << 20;
+    let sandbox = Sandbox::new();
+    let device = fathom_testkit::Zram::new(SIZE_BYTES).unwrap();
+    let dir = Path::new("/sys/block").join(device.name());
+    let all = fs::read_to_string(dir.join("comp_algorithm")).unwrap();
+    let (chosen, others): (Vec<&str>, Vec<&str>) =
+        all.split_whitespace().partition(|name| name.starts_with('['));
+    let names = [chosen[0].trim_matches(['[', ']']), others[0]];
+    let is_other = Cell::new(false);
+    let exchange = || {
+        is_other.set(!is_other.get());
+        let name = names[usize::from(is_other.get())];
+        for (file, text) in
+            [("reset", "1"), ("comp_algorithm", name), ("disksize", &SIZE_BYTES.to_string())]
+        {
+            fs::write(dir.join(file), text).unwrap();
+        }
+    };
+    let load = READ.replace("size = '4M'\n", "");
+    let text = format!("target = '{}'\n{load}[design]\nblocks = 4\n", p(device.path()));
+    taken_up_on_another(&sandbox, &plan(&sandbox, "zram", &text), &exchange);
 }
 
 /// A target among the levels is another device of the same size; a device has grown; the image behind one, or the file that is measured, was
