@@ -4,7 +4,6 @@ use super::boots::{Boots, Logs};
 use super::cells::{Values, question};
 use super::contrasts::{self, Side};
 use super::figures::Figure;
-use super::looks;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::{Hypothesis, Plan};
 use fathom_stats::equivalence::Better;
@@ -104,7 +103,7 @@ pub fn judge(
 mod tests {
     use super::*;
     use crate::experiment::sample::{Sample, noise};
-    use crate::experiment::{is_decided, study};
+    use crate::experiment::{is_decided, looks, study};
     use fathom_base::prng::Prng;
 
     fn expectation(by: f64) -> Hypothesis {
