@@ -474,7 +474,8 @@ fn warm_up_and_fewer_operations_than_slots_end() {
 fn an_end_in_a_gap_is_the_end_of_the_window() {
     for pace in [("cap_iops", "0.5"), ("rate", "0.5"), ("think_time", "2s")] {
         for last in ["none", "fdatasync"] {
-            let pairs = [pace, ("duration", "60s"), ("sync_at_end", last)];
+            let writes = ("write_fraction", "1");
+            let pairs = [writes, pace, ("duration", "60s"), ("sync_at_end", last)];
             let ran = run_until(&pairs, 1, 4 * SECOND_NS, |_| ());
             assert_eq!(ran.ended.counts.end_ns / 100_000_000, 40, "{pairs:?}");
         }
