@@ -355,22 +355,16 @@ fn profiles(root: &SysRoot, dir: &Path) -> Vec<String> {
     root.names(dir).into_iter().filter(known).collect()
 }
 
-/// The directory of an overlay that writes go to, or the top one of a read-only overlay, from its
-/// options. A relative one was meant from a working directory that nobody knows any more.
-#[must_use]
-pub fn overlay_directory(super_options: &str) -> Option<PathBuf> {
-    let value = |key: &str| super_options.split(',').find_map(|o| o.strip_prefix(key));
-    let lower = || value("lowerdir=").and_then(|dirs| dirs.split(':').next());
-    Some(PathBuf::from(value("upperdir=").or_else(lower)?))
-}
-
-/// All directories that an overlay is made of, as far as its options name them from the root on.
+/// All directories that an overlay is made of, as its options name them: the one that writes go to, if any, then the others from the
+/// top down. A relative one was meant from a working directory that nobody knows any more.
 pub(crate) fn overlay_layers(super_options: &str) -> impl Iterator<Item = &Path> {
-    const KEYS: [&str; 3] = ["lowerdir", "lowerdir+", "upperdir"];
-    let options = super_options.split(',').filter_map(|option| option.split_once('='));
-    let layers = options.filter(|(key, _)| KEYS.contains(key));
-    let layers = layers.flat_map(|(_, directories)| directories.split(':'));
-    layers.map(Path::new).filter(|directory| directory.is_absolute())
+    const KEYS: [&str; 4] = ["upperdir", "lowerdir", "lowerdir+", "datadir+"];
+    let of = move |key: &'static str| {
+        let options = super_options.split(',').filter_map(|option| option.split_once('='));
+        let directories = options.filter(move |(own, _)| *own == key).map(|(_, value)| value);
+        directories.flat_map(move |value| value.split(move |sign| sign == ':' && key == "lowerdir"))
+    };
+    KEYS.into_iter().flat_map(of).filter(|name| !name.is_empty()).map(Path::new)
 }
 
 #[cfg(test)]
@@ -409,17 +403,14 @@ mod tests {
     }
 
     #[test]
-    fn overlays_write_to_the_upper_directory() {
-        let dir = |options: &str| overlay_directory(options).map(|d| d.display().to_string());
-        assert_eq!(
-            dir("rw,lowerdir=/a:/b,upperdir=/var/up,workdir=/w").as_deref(),
-            Some("/var/up")
-        );
-        assert_eq!(dir("ro,lowerdir=/a:/b").as_deref(), Some("/a"));
-        assert_eq!(dir("rw,upperdir=up").as_deref(), Some("up"));
-        let options = "rw,lowerdir=/a:b:/c,lowerdir+=/d,upperdir=/up,workdir=/w";
-        let layers: Vec<&Path> = overlay_layers(options).collect();
-        assert_eq!(layers, ["/a", "/c", "/d", "/up"].map(Path::new));
-        assert_eq!(dir("rw"), None);
+    fn the_directory_that_is_written_comes_first() {
+        let of =
+            |options| overlay_layers(options).map(|d| d.display().to_string()).collect::<Vec<_>>();
+        let options = "rw,lowerdir=/a:b:/c,upperdir=/var/up:2,workdir=/w";
+        assert_eq!(of(options), ["/var/up:2", "/a", "b", "/c"]);
+        assert_eq!(of("ro,lowerdir=/a:/b::/data"), ["/a", "/b", "/data"]);
+        assert_eq!(of("rw,lowerdir+=/d:1,lowerdir+=/e,datadir+=/f"), ["/d:1", "/e", "/f"]);
+        assert_eq!(of("rw,upperdir=up"), ["up"]);
+        assert_eq!(of("rw"), [""; 0]);
     }
 }

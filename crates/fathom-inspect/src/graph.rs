@@ -33,7 +33,7 @@ pub(crate) enum Reach {
 
 /// Collects nodes, found again by their keys.
 pub(crate) struct Builder<'a> {
-    root: &'a SysRoot,
+    pub(crate) root: &'a SysRoot,
     reach: Reach,
     pub(crate) links: &'a Links,
     /// The mounts that this process sees.
@@ -231,7 +231,7 @@ impl<'a> Builder<'a> {
                     devices.iter().map(|device| self.block(device)).collect()
                 }
             }
-            Family::Overlay => self.overlay_below(mount),
+            Family::Overlay => self.overlay_below(mount, target),
             Family::Memory | Family::Remote | Family::Kernel => Vec::new(),
         };
         self.nodes[index].below = below;
@@ -280,31 +280,68 @@ impl<'a> Builder<'a> {
         pools.get(pool).cloned().unwrap_or_default()
     }
 
-    /// What holds the upper directory of an overlay (the lowest of a read-only one), when this
-    /// namespace sees it.
-    fn overlay_below(&mut self, mount: &Mount) -> Vec<usize> {
-        let Some(directory) = filesystem::overlay_directory(&mount.super_options) else {
-            return Vec::new();
+    /// What holds the directories of an overlay: the one that is written first. A record has only the one that its target
+    /// lies in. Of those that this namespace does not see the first is named.
+    fn overlay_below(&mut self, mount: &Mount, target: Option<&Path>) -> Vec<usize> {
+        let all: Vec<PathBuf> =
+            filesystem::overlay_layers(&mount.super_options).map(Path::to_path_buf).collect();
+        let holding = match self.reach {
+            Reach::Record => self.holding_layer(mount, &all, target),
+            Reach::Machine => &all,
         };
+        let (mut below, mut has_unseen) = (Vec::new(), false);
+        for directory in holding {
+            let index = self.overlay_layer(mount, directory);
+            let is_unseen = self.nodes[index].kind == NodeKind::Unknown;
+            if !below.contains(&index) && !(is_unseen && has_unseen) {
+                below.push(index);
+            }
+            has_unseen |= is_unseen;
+            // Where the first one is elsewhere, the names of the others mean something elsewhere too.
+            if is_unseen && below.len() == 1 {
+                break;
+            }
+        }
+        below
+    }
+
+    /// The layer of an overlay that holds a file: the first one where it is. All else is written to the first of all.
+    fn holding_layer<'d>(
+        &self,
+        mount: &Mount,
+        all: &'d [PathBuf],
+        target: Option<&Path>,
+    ) -> &'d [PathBuf] {
+        let is_file = |path: &Path| self.root.path(path).is_file();
+        let within = target.filter(|target| is_file(target));
+        let within = within.and_then(|target| target.strip_prefix(&mount.mount_point).ok());
+        let shown = mount.root.strip_prefix("/").unwrap_or(&mount.root);
+        let holds =
+            |layer: &PathBuf| within.is_some_and(|file| is_file(&layer.join(shown).join(file)));
+        let at = all.iter().position(holds).unwrap_or(0);
+        all.get(at..=at).unwrap_or_default()
+    }
+
+    fn overlay_layer(&mut self, mount: &Mount, directory: &Path) -> usize {
+        let name = shown(directory);
         if directory.is_relative() {
-            let name = shown(&directory);
-            return vec![self.unknown(&format!("directory {name}, relative to an unknown one"))];
+            return self.unknown(&format!("directory {name}, relative to an unknown one"));
         }
-        if let Some(mount) = self.not_asked(&directory) {
-            return vec![self.mount(mount_key(&mount), &mount, None)];
+        if let Some(mount) = self.not_asked(directory) {
+            return self.mount(mount_key(&mount), &mount, None);
         }
-        let Ok(path) = paths::resolved(self.root, &directory) else { return Vec::new() };
+        let Ok(path) = paths::resolved(self.root, directory) else { return self.unknown(&name) };
         // In a container the directory lies outside of what can be seen: the path then leads back
         // to the overlay itself, or to a directory that does not exist.
         let back = mounts::mount_of(&self.mounts, &path).is_none_or(|m| m.devno == mount.devno);
         if back || (self.root.is_live() && !path.is_dir()) {
-            return vec![self.unknown(&shown(&directory))];
+            return self.unknown(&name);
         }
-        self.file(&path).into_iter().collect()
+        self.file(&path).unwrap_or_else(|| self.unknown(&name))
     }
 
     /// The mount of a path that is not looked at. Of a single target is not spared what will be used anyhow.
-    fn not_asked(&self, path: &Path) -> Option<Mount> {
+    pub(crate) fn not_asked(&self, path: &Path) -> Option<Mount> {
         let mount = self.waiting_for(path).filter(|_| self.reach == Reach::Machine);
         mount.cloned()
     }

@@ -24,7 +24,7 @@ pub enum NodeKind {
     Mount,
     /// A filesystem on one or more block devices.
     FileSystem,
-    /// An overlay filesystem; below it is what holds the upper directory.
+    /// An overlay filesystem; below it is what holds its directories, in a record only that of the target.
     Overlay,
     /// A filesystem that lives in memory (tmpfs, ramfs).
     Memory,

@@ -8,9 +8,9 @@ mod system_tests;
 
 use fathom_check::{measuring as rules, one_line};
 use fathom_inspect::host::host_facts;
-use fathom_inspect::stack;
+use fathom_inspect::{scan, stack};
 use fathom_model::finding::Finding;
-use fathom_model::stack::{FsFacts, NodeKind, Stack};
+use fathom_model::stack::{FsFacts, Node, NodeKind, Stack};
 use fathom_sys::hostinfo;
 use fathom_sys::mounts::own_mounts;
 use fathom_sys::sysroot::SysRoot;
@@ -67,6 +67,11 @@ fn main() -> ExitCode {
         kernel_test("ext4_data_journal", &[ext4], ext4_data_journal),
         kernel_test("limits_of_groups_above", &[Root], limits_of_groups_above),
         kernel_test("overlay", &[ext4, MountFs("overlay")], overlay),
+        kernel_test(
+            "overlay_of_two",
+            &[ext4, MountFs("overlay"), MountFs("tmpfs")],
+            overlay_of_two,
+        ),
         kernel_test("full_and_with_discard", &[ext4], full_and_with_discard),
         kernel_test("results_on_the_target", &[ext4], results_on_the_target),
         kernel_test("without_root", &[ext4, Tool("setpriv")], without_root),
@@ -411,6 +416,37 @@ fn overlay() {
         "{line}"
     );
     assert_eq!(stack.top_block_devices()[0].name, fs.device().name());
+}
+
+/// A look shows all that files may come from; a record what its own target comes from.
+fn overlay_of_two() {
+    let fs = MountedFs::new(FsKind::Ext4, 64 << 20).unwrap();
+    let memory = Mount::new("tmpfs", Path::new("tmpfs"), "size=1m").unwrap();
+    let (lower, upper, work) =
+        (fs.dir().join("lower"), memory.dir().join("up"), memory.dir().join("work"));
+    for dir in [&lower, &upper, &work] {
+        std::fs::create_dir(dir).unwrap();
+    }
+    std::fs::write(lower.join("file"), "x").unwrap();
+    let (low, up, work) = (lower.display(), upper.display(), work.display());
+    let options = format!("lowerdir={low},upperdir={up},workdir={work}");
+    let mount = Mount::new("overlay", Path::new("overlay"), &options).unwrap();
+    let file = mount.dir().join("file");
+    let device = fs.device().name();
+    let device = device.as_str();
+    let has = |nodes: &[Node], name: &str| nodes.iter().any(|node| node.name == name);
+    for target in [mount.dir(), &file] {
+        let machine = scan(&SysRoot::live(), &[target.to_path_buf()]).unwrap().machine;
+        let nodes = &machine.nodes;
+        assert!(has(nodes, device) && has(nodes, "tmpfs"), "{nodes:?}");
+    }
+    let of_file = resolve(&file);
+    assert!(has(&of_file.nodes, device) && !has(&of_file.nodes, "tmpfs"), "{of_file:?}");
+    let of_directory = resolve(mount.dir());
+    assert!(!has(&of_directory.nodes, device), "{of_directory:?}");
+    assert!(has(&of_directory.nodes, "tmpfs"), "{of_directory:?}");
+    std::fs::write(&file, "y").unwrap();
+    assert!(!has(&resolve(&file).nodes, device), "it was copied up");
 }
 
 fn full_and_with_discard() {
