@@ -17,7 +17,6 @@ const SYMPTOMS: &[(&str, &str)] = &[
     ("multipath-degraded", "kernel-log-resets"),
     ("nvme-path-down", "kernel-log-resets"),
     ("pcie-link-downgraded", "link-oversubscribed"),
-    ("raid-drive-degraded", "raid-busy"),
     ("rotational-wrong", "rotational-flag-wrong"),
 ];
 

@@ -66,9 +66,15 @@ fn answer() {
     assert_eq!(controllers[0]["model"], "MegaRAID 9361-8i");
     assert_eq!(unread(&done), [""; 0]);
     let found = rules(&done);
-    for rule in ["raid-drive-degraded", "raid-member-failing", "raid-write-through"] {
+    let expected =
+        ["raid-drive-degraded", "raid-member-failing", "raid-write-through", "raid-busy"];
+    for rule in expected {
         assert!(found.iter().any(|found| found == rule), "no {rule} in {found:?}");
     }
+    // It is being rebuilt: no drive is to be pulled or replaced, not even one that foresees its failure.
+    let advice = |rule| defect(&result, rule)["fix"][0]["text"].as_str().unwrap().to_owned();
+    assert!(advice("raid-drive-degraded").contains("pull no drive"), "{done:?}");
+    assert!(advice("raid-member-failing").starts_with("do not pull it now"), "{done:?}");
     let plain = with_tool(&body, &[]);
     assert!(plain.stdout.contains("[raid-drive-degraded]"), "{plain:?}");
 }

@@ -13,6 +13,9 @@ const WHOLE: [&str; 5] = ["Optl", "Optimal", "OK", "Cac", "Impacted"];
 const FAILED: [&str; 9] =
     ["Failed", "UBad", "Offln", "Offline", "Missing", "Msng", "UBUnsp", "Fail", "Bad"];
 
+/// States of virtual drives that lack more members than they can.
+const OFFLINE: [&str; 3] = ["OfLn", "Offline", "Failed"];
+
 fn state(text: Option<&str>) -> Option<&str> {
     // `Impacted ( Build/Verify with fix : 0 % )`, `Recovering, 12% complete`.
     text.map(|text| text.split(['(', ',']).next().unwrap_or_default().trim())
@@ -27,6 +30,33 @@ fn has_failed(member: &PhysicalDrive) -> bool {
     is_one_of(state(member.state.as_deref()), &FAILED)
 }
 
+/// Works that give arrays their redundancy back.
+fn rebuilds(controller: &Controller) -> Vec<String> {
+    const STATES: [&str; 5] = ["Rbld", "Rebuild", "Rebuilding", "Cpybck", "Copyback"];
+    let mut works: Vec<String> =
+        controller.housekeeping.iter().filter(|work| is_rebuild(work)).cloned().collect();
+    let is_rebuilt = |member: &&PhysicalDrive| is_one_of(state(member.state.as_deref()), &STATES);
+    let rebuilt = controller.members.iter().filter(is_rebuilt);
+    works.extend(rebuilt.map(|member| format!("rebuild of drive {}", member.place)));
+    works
+}
+
+fn is_rebuild(work: &str) -> bool {
+    let work = work.to_ascii_lowercase();
+    work.contains("rebuild") || work.contains("recover")
+}
+
+/// What to do for a virtual drive that is not whole.
+fn cure(drive: &VirtualDrive, is_rebuilding: bool) -> &'static str {
+    if is_one_of(state(drive.state.as_deref()), &OFFLINE) {
+        "replace and initialise nothing: it lacks more members than it can; bring back those that left last (power, cable, enclosure, foreign configuration) and ask the maker before one is forced online"
+    } else if is_rebuilding {
+        "let the rebuild end and pull no drive until then; where it is still not optimal afterwards, another member is to be replaced"
+    } else {
+        "replace the failed member; most controllers begin the rebuild by themselves"
+    }
+}
+
 /// Virtual drives that are not whole.
 pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
     let all = scene.snapshot.controllers.iter();
@@ -37,17 +67,21 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
         let failed: Vec<&str> = failed.map(|member| member.place.as_str()).collect();
         let who = if failed.is_empty() { String::new() } else { format!("; failed: {}", list(failed.iter().copied())) };
         let word = drive.state.as_deref().unwrap_or_default();
+        let mut works = rebuilds(controller);
+        let is_rebuilding = !works.is_empty();
+        works.retain(|work| !work.starts_with(word));
+        let works = if works.is_empty() { String::new() } else { format!("; running: {}", list(works.iter().map(String::as_str))) };
         let level = drive.level.as_deref().map(|level| format!(" ({level})")).unwrap_or_default();
         on_controller(
             scene,
             "raid-drive-degraded",
             Gravity::High,
             Some(drive),
-            format!("virtual drive {}{level} of {} is {word}{who}", drive.name, called(controller)),
+            format!("virtual drive {}{level} of {} is {word}{who}{works}", drive.name, called(controller)),
         )
         .seen(source(controller), format!("virtual drive {}: {word}", drive.name))
         .because("one more lost member can take all its data, and what is missing is computed for each read")
-        .advise("replace the failed member; most controllers begin the rebuild by themselves")
+        .advise(cure(drive, is_rebuilding))
         .command("see the members", source(controller))
         .risking("pulling the wrong drive ends the array: let the tool blink the right one first")
         .verified_by(format!("{}: the virtual drive is optimal", source(controller)))
@@ -60,8 +94,9 @@ pub(super) fn member_failing(scene: &Scene<'_>) -> Vec<Defect> {
     let all = scene.snapshot.controllers.iter();
     all.flat_map(|controller| {
         let told = controller.drives.iter().any(is_degraded);
+        let is_whole = !told && rebuilds(controller).is_empty();
         let members = controller.members.iter();
-        members.filter_map(move |member| failing(scene, controller, member, told))
+        members.filter_map(move |member| failing(scene, controller, member, told, is_whole))
     })
     .collect()
 }
@@ -71,6 +106,7 @@ fn failing(
     controller: &Controller,
     member: &PhysicalDrive,
     degraded_told: bool,
+    all_whole: bool,
 ) -> Option<Defect> {
     let state = member.state.as_deref().unwrap_or_default();
     let predicts =
@@ -109,11 +145,22 @@ fn failing(
     if member.predicts_failure == Some(true) {
         defect = defect.seen(format!("drive {}: failure predicted", member.place), "yes");
     }
+    let (cure, risk) = if all_whole {
+        (
+            "make sure of the backup, then replace it while the others are whole",
+            "pulling the wrong drive degrades the array: let the tool blink the right one first",
+        )
+    } else {
+        (
+            "do not pull it now: an array of this controller lacks a member or is being rebuilt, and this drive may hold the only copy; save the data, bring the array back first, then replace it",
+            "pulling it now may end the array",
+        )
+    };
     Some(
         defect
             .because("the controller answers for it as long as it can, so nothing shows in the kernel until the array is degraded, or slow: a member that tries again and again slows all of it")
-            .advise("make sure of the backup, then replace it while the others are whole")
-            .risking("pulling the wrong drive degrades the array: let the tool blink the right one first")
+            .advise(cure)
+            .risking(risk)
             .verified_by(format!("{}: all members online, errors 0", source(controller))),
     )
 }
@@ -124,9 +171,12 @@ const LIGHT: [&str; 3] = ["patrol", "surface scan", "learn"];
 /// Work of a controller besides serving requests.
 pub(super) fn busy(scene: &Scene<'_>) -> Vec<Defect> {
     let found = scene.snapshot.controllers.iter().filter_map(|controller| {
-        let mut works = controller.housekeeping.clone();
-        let rebuilt = controller.members.iter().filter(|member| is_one_of(state(member.state.as_deref()), &["Rbld", "Rebuild", "Rebuilding", "Cpybck", "Copyback"]));
-        works.extend(rebuilt.map(|member| format!("rebuild of drive {}", member.place)));
+        let mut works: Vec<String> =
+            controller.housekeeping.iter().filter(|work| !is_rebuild(work)).cloned().collect();
+        // A rebuild is told with the array that needs it.
+        if !controller.drives.iter().any(is_degraded) {
+            works.extend(rebuilds(controller));
+        }
         works.dedup();
         let is_light = |work: &String| LIGHT.iter().any(|word| work.to_ascii_lowercase().contains(word));
         if works.is_empty() {

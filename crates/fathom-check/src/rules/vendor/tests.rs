@@ -139,6 +139,57 @@ fn virtual_drives_that_are_not_whole() {
     assert_eq!(bench.gravities(drives::member_failing), [], "told with its array");
 }
 
+/// The array that is given back its redundancy needs no other drive.
+#[test]
+fn an_array_that_is_being_rebuilt() {
+    let of = |change: fn(&mut Controller)| {
+        asked(|controller| {
+            controller.drives[0].state = Some("Dgrd".into());
+            controller.housekeeping = vec!["consistency check 12 %".into()];
+            change(controller);
+        })
+    };
+    let advice = |bench: &Bench| bench.one(drives::degraded).fix[0].text.clone();
+    let plain = of(|_| {});
+    assert!(advice(&plain).starts_with("replace the failed member"));
+    let bench = of(|controller| controller.members[2].state = Some("Rbld".into()));
+    let summary = bench.one(drives::degraded).summary;
+    assert!(summary.ends_with(" is Dgrd; running: rebuild of drive 252:2"), "{summary}");
+    assert!(advice(&bench).starts_with("let the rebuild end and pull no drive"));
+    // What else it does is told beside it, also after one cause is told once.
+    let busy = bench.one(drives::busy).summary;
+    assert!(busy.ends_with(" is busy with: consistency check 12 %"), "{busy}");
+    let told = crate::check(&bench.snapshot);
+    let rules: Vec<&str> = told.iter().map(|defect| defect.rule.as_str()).collect();
+    assert!(rules.contains(&"raid-drive-degraded") && rules.contains(&"raid-busy"), "{rules:?}");
+    let bench = of(|controller| {
+        controller.drives[0].state = Some("Recovering, 12% complete".into());
+        controller.housekeeping = vec!["Recovering, 12% complete (logical drive 1)".into()];
+    });
+    let summary = bench.one(drives::degraded).summary;
+    assert!(summary.ends_with(" is Recovering, 12% complete"), "{summary}");
+    assert!(advice(&bench).starts_with("let the rebuild end"));
+    assert_eq!(bench.gravities(drives::busy), [], "told with the array");
+    let bench = of(|controller| controller.drives[0].state = Some("OfLn".into()));
+    assert!(advice(&bench).starts_with("replace and initialise nothing"));
+}
+
+#[test]
+fn a_failing_drive_beside_an_array_that_is_not_whole_is_not_pulled() {
+    let of = |change: fn(&mut Controller)| {
+        let bench = asked(|controller| {
+            controller.members[3].predicts_failure = Some(true);
+            change(controller);
+        });
+        bench.one(drives::member_failing).fix[0].text.clone()
+    };
+    assert!(of(|_| {}).contains("replace it while the others are whole"));
+    let degraded = of(|controller| controller.drives[0].state = Some("Dgrd".into()));
+    assert!(degraded.starts_with("do not pull it now"), "{degraded}");
+    let rebuilt = of(|controller| controller.members[2].state = Some("Rbld".into()));
+    assert!(rebuilt.starts_with("do not pull it now"), "{rebuilt}");
+}
+
 #[test]
 fn members_that_fail() {
     let of =
