@@ -1,26 +1,30 @@
-//! Mounts that only processes in other mount namespaces have, as containers: what is told of them is named as these see it, and done
-//! there.
+//! Mounts that no path leads to from here. Those that only processes in other mount namespaces have, as containers: what is told of them
+//! is named as these see it, and done there. And those that another mount hides: a command with their place would reach that one.
 
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::Defect;
 use fathom_model::stack::{Node, NodeKind};
 
-/// A mount that this namespace does not have.
+/// A mount that no path of this namespace leads to.
 struct Elsewhere<'a> {
     /// Its place there.
     place: &'a str,
     /// The same with who sees it.
     label: &'a str,
-    /// The process, as a number.
-    process: &'a str,
+    /// The process, as a number; none where another mount of this namespace hides it.
+    process: Option<&'a str>,
 }
 
 fn elsewhere(node: &Node) -> Option<Elsewhere<'_>> {
     let (mount, label) = (node.mount.as_ref()?, node.path.as_deref()?);
+    let place = &mount.mount_point;
+    if label.ends_with(" (hidden by another mount)") {
+        return Some(Elsewhere { place, label, process: None });
+    }
     let (_, seen) = label.strip_suffix(" sees it)")?.rsplit_once(" (as ")?;
     let process = seen.split(' ').next().filter(|number| number.parse::<u32>().is_ok())?;
-    Some(Elsewhere { place: &mount.mount_point, label, process })
+    Some(Elsewhere { place, label, process: Some(process) })
 }
 
 /// False for a place that only another namespace has, as it stands in [`Node::mounted_at`].
@@ -67,11 +71,10 @@ fn named(text: &str, seen: &Elsewhere<'_>) -> String {
 }
 
 /// The command with those of its parts that name the place done in the namespace that has it.
-fn done_there(command: &str, seen: &Elsewhere<'_>) -> String {
-    let place = word(seen.place);
+fn done_there(command: &str, place: &str, process: &str) -> String {
     let parts = command.split(" && ").map(|part| {
         if part.split(' ').any(|own| own == place) {
-            format!("nsenter -t {} -m {part}", seen.process)
+            format!("nsenter -t {process} -m {part}")
         } else {
             part.to_owned()
         }
@@ -83,21 +86,33 @@ fn done_there(command: &str, seen: &Elsewhere<'_>) -> String {
 pub(crate) fn told(scene: &Scene<'_>, mut defect: Defect) -> Defect {
     let Some(seen) = mount_of(scene, &defect) else { return defect };
     defect.summary = named(&defect.summary, &seen);
+    let place = word(seen.place);
+    let anew = "fathom check of the whole machine tells it no more";
+    let Some(process) = seen.process else {
+        for step in &mut defect.fix {
+            let own = |command: &mut String| command.split(' ').any(|word| word == place);
+            if step.command.take_if(own).is_some() {
+                step.text = format!("{}, once what hides it is unmounted", step.text);
+            }
+        }
+        return defect.verified_by(anew);
+    };
     let own = format!("/proc/self/mountinfo: {}", seen.place);
-    let theirs = format!("/proc/{}/mountinfo: {}", seen.process, seen.place);
+    let theirs = format!("/proc/{process}/mountinfo: {}", seen.place);
     for evidence in &mut defect.evidence {
         evidence.source = evidence.source.replace(&own, &theirs);
     }
     for step in &mut defect.fix {
-        step.command = step.command.as_deref().map(|command| done_there(command, &seen));
+        step.command = step.command.as_deref().map(|command| done_there(command, &place, process));
     }
+    defect.fix.retain(|step| step.command.is_some() || !step.text.contains("/etc/fstab"));
     defect
         .advise(format!(
             "who sees {} there decides by what options it is mounted at the next start: the settings of a \
              container or of a service, not /etc/fstab",
             seen.place
         ))
-        .verified_by("fathom check of the whole machine tells it no more")
+        .verified_by(anew)
 }
 
 #[cfg(test)]
@@ -126,6 +141,19 @@ mod tests {
         assert!(!sync.verify.contains("/srv"), "{}", sync.verify);
         let errors = commands("filesystem-errors");
         assert_eq!(errors.last(), Some(&"nsenter -t 4711 -m umount /srv && e2fsck -f /dev/sdb"));
+        assert!(sync.fix.iter().all(|step| !step.text.contains("out of /etc/fstab")), "{sync:?}");
+        // Where another mount hides it no command may reach that one.
+        bench.node(mount).path = Some("/srv (hidden by another mount)".into());
+        let found = crate::check(&bench.snapshot);
+        for rule in ["mount-sync", "filesystem-errors"] {
+            let told = found.iter().find(|defect| defect.rule == rule).unwrap();
+            assert!(told.summary.contains("/srv (hidden by another mount)"), "{told:?}");
+            let commands = told.fix.iter().filter_map(|step| step.command.as_deref());
+            let place = |command: &str| command.split(' ').any(|word| word == "/srv");
+            assert!(!commands.into_iter().any(place) && !told.verify.contains("/srv"), "{told:?}");
+            assert!(told.fix.iter().any(|s| s.text.ends_with("once what hides it is unmounted")));
+        }
+        bench.node(mount).path = Some("/srv (as 4711 nginx sees it)".into());
         // One that is here as well is told as what it is here.
         let mut here = bench.snapshot.machine.nodes[mount].clone();
         (here.name, here.path) = ("/data".into(), Some("/data".into()));

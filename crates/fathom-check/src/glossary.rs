@@ -65,12 +65,23 @@ impl Entry {
 const ENTRIES: &[Entry] = &[
     Entry {
         word: "chunk",
-        also: &["strip", "stripe element"],
+        also: &[
+            "strip",
+            "stripe element",
+            "chunk size",
+            "strip size",
+            "stripe size",
+            "stripe unit size",
+            "interleave",
+            "segment",
+            "segment size",
+            "minimum_io_size",
+        ],
         means: "\
 The piece of consecutive data that an array puts on one disk before it goes on to the next.
 A request that fits into a chunk keeps one disk busy; one that is longer keeps several busy.
 fathom says chunk. Traps: 3ware, and MegaRAID in its older tools, call this piece the stripe size;
-RAID theory and newer MegaRAID tools call it strip.",
+RAID theory and newer MegaRAID tools call it strip; others say interleave, or segment.",
         called: &[
             ("md", "chunk: mdadm --chunk (KiB), md/chunk_size (bytes)"),
             ("LVM", "stripe size: lvcreate --stripesize (KiB); chunk size is something else there: the unit of snapshots and thin pools"),
@@ -88,7 +99,14 @@ RAID theory and newer MegaRAID tools call it strip.",
     },
     Entry {
         word: "stripe",
-        also: &["full stripe", "stripe width", "swidth", "stride of an array"],
+        also: &[
+            "full stripe",
+            "stripe width",
+            "swidth",
+            "stride of an array",
+            "full stripe size",
+            "optimal_io_size",
+        ],
         means: "\
 One chunk from each disk of an array, side by side. The data in it, without parity or further copies, is the full stripe:
 chunk x data disks. A write of exactly one, that begins where one begins, needs no old data on raid5 and raid6.
@@ -215,6 +233,13 @@ mod tests {
             data_disks.contains("near=2 of four 2, far=2 and offset=2 of four 4"),
             "{data_disks}"
         );
+        // As makers and the kernel write them.
+        for word in ["stripe size", "chunk size", "Strip Size", "interleave", "segment"] {
+            assert_eq!(explain(word), explain("chunk"), "{word}");
+        }
+        for word in ["full stripe size", "optimal_io_size"] {
+            assert_eq!(explain(word), explain("stripe"), "{word}");
+        }
         assert_eq!(explain("colour"), None);
         assert_eq!(explain(""), None);
     }

@@ -15,6 +15,7 @@ mod elsewhere;
 #[cfg(test)]
 mod fixtures;
 pub mod glossary;
+mod images;
 pub mod known;
 pub mod measuring;
 pub mod rule;

@@ -1,5 +1,6 @@
 //! A snapshot with what rules ask for again and again worked out once.
 
+use crate::images::images;
 use fathom_model::beside::{Beside, JOURNAL, beside};
 use fathom_model::snapshot::{MOUNTS_FILE, Machine, Measured, Reached, Snapshot};
 use fathom_model::stack::{Node, NodeKind, QueueFacts};
@@ -24,6 +25,8 @@ pub struct Scene<'a> {
     swaps: BTreeSet<usize>,
     /// What mounted filesystems keep on other devices than their data.
     beside: Vec<Beside>,
+    /// The loop devices by their files, see `images`.
+    pub(crate) images: BTreeMap<&'a str, Vec<usize>>,
     /// Every drive once, see `rules::drives::each_drive`.
     pub(crate) drives: OnceCell<Vec<usize>>,
     /// The nodes with superblocks of md's own format by the UUID of the array, see `rules::arrays::superblocks`.
@@ -41,8 +44,8 @@ impl<'a> Scene<'a> {
         let swaps = snapshot.system.swaps.iter().filter_map(|swap| swap.node.as_ref());
         let swaps = swaps.filter_map(|node| by_key.get(node).copied()).collect();
         let (drives, md_superblocks) = (OnceCell::new(), OnceCell::new());
-        let (above, beside) = (snapshot.machine.above(), beside(nodes));
-        Self { snapshot, above, by_name, by_key, swaps, beside, drives, md_superblocks }
+        let (above, beside, images) = (snapshot.machine.above(), beside(nodes), images(nodes));
+        Self { snapshot, above, by_name, by_key, swaps, beside, images, drives, md_superblocks }
     }
 
     /// The graph.
@@ -130,10 +133,10 @@ impl<'a> Scene<'a> {
             || self.swaps.contains(&index)
     }
 
-    /// True when it is known that nothing uses the node.
+    /// True when it is known that nothing uses the node, nor its place in a file through another loop device.
     #[must_use]
     pub fn is_free(&self, index: usize) -> bool {
-        self.knows_mounts() && !self.in_use(index)
+        self.knows_mounts() && !self.in_use(index) && !self.is_used_through_another(index)
     }
 
     /// True when it was seen what is mounted: only then does it mean anything that something is not.

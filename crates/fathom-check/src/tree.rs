@@ -2,6 +2,7 @@
 
 use crate::content;
 use crate::describe::{model, name_of, part_of_filesystem, shown_options};
+use crate::images::{file, images};
 use fathom_base::units::{format_count, format_size};
 use fathom_model::beside::beside;
 use fathom_model::snapshot::Snapshot;
@@ -33,6 +34,7 @@ pub fn forest(stack: &Stack, tops: &[usize], knows_mounts: bool) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut printed = vec![false; stack.nodes.len()];
     let beside = beside(&stack.nodes);
+    let images = images(&stack.nodes);
     // Its own list of what is to come: a chain of devices may be deeper than a stack of calls.
     let mut pending: Vec<(usize, usize, Option<&str>)> =
         tops.iter().rev().map(|&top| (top, 0, None)).collect();
@@ -47,6 +49,12 @@ pub fn forest(stack: &Stack, tops: &[usize], knows_mounts: bool) -> Vec<Line> {
             let mut parts = vec![heading(stack, node)];
             parts.extend(part.map(|part| format!("its {part}")));
             parts.extend(details(node));
+            let same = file(node).and_then(|file| images.get(file)).into_iter().flatten();
+            let same = same.filter(|&&other| other != index);
+            let same: Vec<&str> = same.map(|&other| stack.nodes[other].name.as_str()).collect();
+            if !same.is_empty() {
+                parts.push(format!("its file is attached to {} too", same.join(", ")));
+            }
             if depth == 0 && node.devno.is_some() {
                 parts.extend(content::words(node, knows_mounts));
             }

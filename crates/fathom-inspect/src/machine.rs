@@ -30,7 +30,7 @@ use fathom_sys::mounts::Mount;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a look at a machine found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -80,6 +80,7 @@ pub fn scan_untouched(
     if targets.is_empty() {
         unread = whole::enter(root, &mut builder);
     }
+    unread.extend(whole::without_devices(root));
     if builder.mounts.is_empty() {
         let why = "unreadable: it lists no mounts".to_owned();
         unread.push(Unread { what: MOUNTS_FILE.to_owned(), why });
@@ -90,6 +91,9 @@ pub fn scan_untouched(
         if let Some(disk) = stack::target_device(root, &resolved)? {
             enter_partitions(&mut builder, &disk);
         }
+    }
+    if !targets.is_empty() {
+        enter_same_files(&mut builder);
     }
     builder.break_circles();
     let Builder { nodes, devices, filesystems, details, spaces, .. } = builder;
@@ -120,6 +124,25 @@ fn enter_partitions(builder: &mut Builder, disk: &BlockDir) {
     for partition in disk.partitions().into_iter().chain(mapped) {
         let index = builder.block(&partition);
         builder.nodes[index].mounted_at = builder.mounted_above(&partition);
+    }
+}
+
+/// The other loop devices of the files behind targets: what is done through one of them is done to all.
+fn enter_same_files(builder: &mut Builder) {
+    let file = |builder: &Builder, device: &BlockDir| {
+        let path = device.text("loop/backing_file")?;
+        let is_asked = builder.not_asked(Path::new(&path)).is_none();
+        is_asked.then(|| backing::inode(builder.root, device)).flatten()
+    };
+    let entered = builder.devices.values();
+    let files: BTreeSet<String> = entered.filter_map(|device| file(builder, device)).collect();
+    let all = if files.is_empty() { Vec::new() } else { BlockDir::disks(builder.root) };
+    for device in all {
+        let is_new = builder.devices.values().all(|known| known.name() != device.name());
+        if is_new && file(builder, &device).is_some_and(|file| files.contains(&file)) {
+            let index = builder.block(&device);
+            builder.nodes[index].mounted_at = builder.mounted_above(&device);
+        }
     }
 }
 
@@ -326,6 +349,10 @@ impl Look<'_> {
     /// Where the files behind loop devices lie, unless what they lie on is left alone.
     fn backing_files(&mut self, rests: &[Option<Rest>], allowances: &mut Allowances) {
         for (index, device) in &self.devices {
+            if self.nodes[*index].loop_device.is_some() && rests[*index].is_none() {
+                self.nodes[*index].detail.get_or_insert_default().backing_inode =
+                    backing::inode(self.root, device);
+            }
             let node = &self.nodes[*index];
             let file = node.loop_device.as_ref().filter(|facts| facts.backing_size_bytes.is_some());
             let path = file.and_then(|facts| facts.backing_file.as_deref());

@@ -3,7 +3,7 @@
 use super::drives::is_virtual;
 use crate::scene::Scene;
 use fathom_base::shell::word;
-use fathom_model::defect::Defect;
+use fathom_model::defect::{Defect, Gravity};
 use fathom_model::stack::{DriveFacts, Node, NodeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -143,6 +143,30 @@ pub(super) fn copy_of<'a>(scene: &Scene<'a>, indexes: &[usize]) -> &'a str {
         (Some(&index), None) => scene.node(index).label(),
         _ => UNKNOWN_COPY,
     }
+}
+
+/// Devices that are one place of one file, attached several times: nothing is a copy there.
+pub(super) fn attached_twice(scene: &Scene<'_>, rule: &str, indexes: &[usize]) -> Option<Defect> {
+    let again = indexes.iter().enumerate().find_map(|(at, &one)| {
+        let others = indexes[at + 1..].iter().copied();
+        let same: Vec<usize> = others.filter(|&other| scene.are_one_place(one, other)).collect();
+        (!same.is_empty()).then(|| [vec![one], same].concat())
+    })?;
+    let first = *again.iter().find(|&&index| scene.in_use(index)).unwrap_or(&again[0]);
+    let used = again.iter().filter(|&&index| scene.in_use(index)).count();
+    let gravity = [Gravity::Low, Gravity::Medium, Gravity::High][used.min(2)];
+    let names = list(again.iter().map(|&index| scene.node(index).label()));
+    let key = scene.node(first).key();
+    let summary = format!("{names} are one part of one file, attached several times");
+    let defect = Defect::new(rule, gravity, Some(&key), summary);
+    let defect = each_seen(scene, defect, &again, first, ("file of", "one file"));
+    Some(
+        defect
+            .because("what is written through one of them the others do not know: mounting, checking or repairing one while another is in use destroys what is on it; none is a copy")
+            .advise("find out which of them is used (losetup --list, findmnt), unmount what is mounted twice, and let the loop devices go that nothing uses: losetup --detach")
+            .risking("one that is in use is detached as soon as its last user lets it go")
+            .verified_by("losetup --list shows the file once"),
+    )
 }
 
 /// Where what stands on the node is mounted.

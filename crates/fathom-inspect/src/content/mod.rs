@@ -205,7 +205,9 @@ fn parse(
     content.luks = keep(luks::luks(source), damaged);
     content.bcache = keep(bcache::bcache(source), damaged);
     for name in found.iter().filter_map(other_name) {
-        if !content.other.iter().any(|known| known == name) {
+        // The second header of LUKS2 says something only where the first one is damaged.
+        let is_second = name == "LUKS2 (secondary header)" && content.luks.is_some();
+        if !is_second && !content.other.iter().any(|known| known == name) {
             content.other.push(name.to_owned());
         }
     }

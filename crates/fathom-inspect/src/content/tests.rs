@@ -434,6 +434,7 @@ fn luks_of_both_versions() {
         "encryption":"aes-xts-plain64","sector_size":4096}},"config":{"flags":["allow-discards"]}}"#;
     let found = content(&luks2(json)).luks.expect("LUKS2");
     assert_eq!((found.version, found.sector_bytes), (2, Some(4096)));
+    assert_eq!(content(&luks2(json)).other, [""; 0], "its second header says no more");
     assert_eq!(found.data_offset_bytes, Some(16 << 20));
     assert_eq!(
         (found.cipher.as_deref(), found.flags),

@@ -49,6 +49,12 @@ pub(crate) fn place(
     sum.finish()
 }
 
+/// What tells the file behind a loop device from all others.
+pub(crate) fn inode(root: &SysRoot, device: &BlockDir) -> Option<String> {
+    let (devno, inode) = loopdev::by_devno(root, device.devno()?)?.backing_inode?;
+    Some(format!("{devno} {inode}"))
+}
+
 /// Adds extents up.
 struct Sum {
     size: u64,

@@ -65,6 +65,13 @@ impl Place {
     }
 }
 
+/// Said where the kernel's list of block devices is not there, as in a chroot.
+pub(super) fn without_devices(root: &SysRoot) -> Option<Unread> {
+    let what = format!("/{BLOCK_DEVICES}");
+    let why = "not there, so no block device is seen: is sysfs mounted?".to_owned();
+    (!root.exists(BLOCK_DEVICES)).then_some(Unread { what, why })
+}
+
 /// Enters every block device that has a size or a use; `mounted` are the numbers of mounted filesystems.
 fn enter_devices(root: &SysRoot, builder: &mut Builder, mounted: &BTreeSet<DevNo>) -> Vec<Unread> {
     let swaps = mounts::swap_areas(root);
@@ -81,11 +88,6 @@ fn enter_devices(root: &SysRoot, builder: &mut Builder, mounted: &BTreeSet<DevNo
         Some((device.released(), Box::new(node), details))
     });
     let mut unread = Vec::new();
-    if names.is_empty() && !root.exists(BLOCK_DEVICES) {
-        let what = format!("/{BLOCK_DEVICES}");
-        let why = "not there, so no block device is seen: is sysfs mounted?".to_owned();
-        unread.push(Unread { what, why });
-    }
     let mut entered = Vec::new();
     for (name, found) in names.iter().zip(found) {
         match found {

@@ -8,7 +8,8 @@ use fathom_testkit::capability::Capability::{
 };
 use fathom_testkit::command::{run_tool, tool};
 use fathom_testkit::{
-    FsKind, LoopDevice, Mount, MountedElsewhere, MountedFs, Scratch, Snapshot, Trial, kernel_test,
+    FsKind, LoopDevice, LoopOptions, Mount, MountedElsewhere, MountedFs, Scratch, Snapshot, Trial,
+    kernel_test,
 };
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -22,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("machine_holds_what_is_mounted", &[ext4], holds_what_is_mounted),
         kernel_test("machine_names_are_bytes", &[ext4], names_are_bytes),
         kernel_test("machine_files_of_loops", &[ext4], files_of_loops),
+        kernel_test("machine_file_attached_twice", &[ext4], file_attached_twice),
         kernel_test("machine_btrfs", &[FsOnLoop(FsKind::Btrfs)], btrfs),
         kernel_test("machine_namespaces", &[ext4, MountNamespaces], namespaces),
         kernel_test("machine_hidden_mount", &[ext4], hidden_mount),
@@ -117,6 +119,38 @@ fn files_of_loops() {
     let place = node(&scan, &device).details().backing.unwrap();
     assert_eq!(u64::try_from(place.shift_bytes).ok(), extents.first_byte);
     assert!(place.is_whole && Some(place.pieces) == extents.fragments, "{place:?} {extents:?}");
+}
+
+/// A file that a second loop device has by another name: what one shows as mounted is in use through the other, also when only that is
+/// asked for.
+fn file_attached_twice() {
+    let fs = MountedFs::new(FsKind::Ext4, 64 << 20).unwrap();
+    let backing = fs.device().backing();
+    let link = backing.with_extension("link");
+    std::fs::hard_link(backing, &link).unwrap();
+    let again = LoopDevice::over(&link, &LoopOptions::default()).unwrap();
+    std::fs::remove_file(&link).unwrap();
+    for targets in [vec![], vec![again.path().to_path_buf()]] {
+        let scan = scan(&SysRoot::live(), &targets).unwrap();
+        let (first, second) =
+            (node(&scan, &shown(fs.device().path())), node(&scan, &shown(again.path())));
+        let inode = first.details().backing_inode.clone();
+        assert!(inode.is_some() && second.details().backing_inode == inode, "{inode:?}");
+        let (machine, unread) = (scan.machine, scan.unread);
+        let snapshot = fathom_model::snapshot::Snapshot { machine, unread, ..Default::default() };
+        let found = fathom_check::check(&snapshot);
+        let key = shown(again.path());
+        let of_it = found
+            .iter()
+            .filter(|defect| defect.node.as_ref() == Some(&key) || defect.concerns.contains(&key));
+        let of_it: Vec<_> = of_it.collect();
+        let rules: Vec<&str> = of_it.iter().map(|defect| defect.rule.as_str()).collect();
+        assert!(rules.contains(&"filesystem-twins"), "{rules:?}");
+        assert!(!rules.contains(&"filesystem-unclean"), "{rules:?}");
+        let steps = of_it.iter().filter(|defect| defect.rule == "filesystem-twins");
+        let mut commands = steps.flat_map(|defect| &defect.fix).filter_map(|s| s.command.as_ref());
+        assert_eq!(commands.next(), None);
+    }
 }
 
 fn btrfs() {

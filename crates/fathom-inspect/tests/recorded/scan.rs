@@ -152,6 +152,9 @@ fn what_lists_devices_and_mounts_is_told_when_it_is_not_there() {
     assert_eq!(told(&machines::card_and_share()), [""; 0]);
     let mounts = "[proc/self]\nmountinfo = 27 1 254:0 / / rw - ext4 /dev/vda rw\n";
     assert_eq!(told(mounts), ["/sys/class/block"]);
+    let of_one = look_at(mounts, &["/"]).unread;
+    assert_eq!(of_one.len(), 1, "as in a chroot: {of_one:?}");
+    assert_eq!(of_one[0].what, "/sys/class/block");
     let devices = "[sys/class/block]\n";
     assert_eq!(told(devices), [MOUNTS_FILE]);
     let named = look_at(&machines::card_and_share().replace("mountinfo", "x"), &["/dev/mmcblk0"]);
@@ -226,6 +229,27 @@ fn mounts_of_all_namespaces_stand_once() {
     assert_eq!(below(&scan, "/srv"), below(&scan, "/"));
     assert_eq!(below(&scan, "overlay at /c"), ["/"]);
     assert!(detail(&scan, "/srv").other_namespaces.is_empty());
+}
+
+/// What is read from an overlay may come from each of its layers.
+#[test]
+fn an_overlay_stands_on_all_that_holds_its_layers() {
+    let of = |options: &str| {
+        let machine = machines::virtio_root().replace(
+            "mountinfo = ",
+            &format!(
+                "mountinfo = 30 27 0:50 / /run rw - tmpfs tmpfs rw\\n31 27 7:0 / /rofs ro - squashfs /dev/loop0 ro\\n\
+                 32 27 0:60 / /merged rw - overlay overlay rw,{options}\\n",
+            ),
+        );
+        below(&look(&machine), "overlay at /merged")
+    };
+    assert_eq!(of("lowerdir=/rofs:/srv,upperdir=/run/up,workdir=/run/w"), ["/run", "/rofs", "/"]);
+    assert_eq!(of("lowerdir+=/srv/a,lowerdir+=/srv/b,datadir+=/rofs"), ["/", "/rofs"]);
+    let relative = "directory a, relative to an unknown one";
+    assert_eq!(of("lowerdir=a:b:/rofs:/merged/x,upperdir=/run/up"), ["/run", relative, "/rofs"]);
+    // Of what another namespace calls so nothing is known.
+    assert_eq!(of("lowerdir=/rofs:/srv,upperdir=/merged/up"), ["/merged/up"]);
 }
 
 #[test]

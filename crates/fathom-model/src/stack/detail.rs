@@ -65,6 +65,8 @@ pub struct Detail {
     pub bdi_read_ahead_kib: Option<u64>,
     /// Loop: where the backing file lies on the device of its filesystem.
     pub backing: Option<BackingPlace>,
+    /// Loop: the backing file, whatever its name: its filesystem's device number and its inode, `254:0 1234`.
+    pub backing_inode: Option<String>,
     /// Mount namespaces other than fathom's own that see it, by the first process there: `pid name`.
     pub other_namespaces: Vec<String>,
 }

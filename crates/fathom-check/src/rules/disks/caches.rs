@@ -144,7 +144,7 @@ fn dropped_at_loop(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defec
         Defect::new("flushes-dropped", Gravity::High, Some(&node.key()), format!("{name} takes no flushes, but {what}"))
             .seen(file.clone(), WRITE_THROUGH)
             .seen(source, value)
-            .because("fsync and journals above end while data is still in memory or in the caches of the drives: a power cut can lose or tear what was told to be safe; the kernel lets flushes through by itself when a file is attached, so somebody has set it")
+            .because("fsync and journals above end while data is still in memory or in the caches of the drives: a power cut can lose or tear what was told to be safe; the kernel lets flushes through unless somebody tells it otherwise, which may stay with the device over detach and attach")
             .command("let flushes through", format!("echo 'write back' > {}", word(&file)))
             .advise("find what switched it: a udev rule, a tuning script")
             .risking("programs that sync become slower: this is what safety costs there")

@@ -208,13 +208,22 @@ fn fill(defect: Defect, room: &Room, command: String) -> Defect {
     }
 }
 
-/// Space alone is not enough: what was never written is read as zeros from nowhere, and its first write changes the file's map.
+/// Space alone is not enough: what was never written is read as zeros from nowhere, and its first write changes the file's map. Whether
+/// a process has the file itself open is not seen, so the command is never ready to run.
 fn write_once(defect: Defect, scene: &Scene<'_>, device: usize, name: &str, text: &str) -> Defect {
-    let over = |name: &str| format!("dd if={name} of={name} bs=1M conv=notrunc,fsync");
-    if scene.is_free(device) {
-        return defect.command(text, over(name));
-    }
-    defect.advise(format!("{text}, when what is on it is unmounted or stopped: {}", over("FILE")))
+    let is_free = scene.is_free(device) && scene.with_same_file(device).next().is_none();
+    let (first, name) = if is_free {
+        ("", name)
+    } else {
+        (
+            "what is on it and on other loop devices of the file is unmounted or stopped, and ",
+            "FILE",
+        )
+    };
+    defect.advise(format!(
+        "{text}, when {first}nothing else has the file open, as a virtual machine (losetup --list; fuser -v {name} as root): \
+         dd if={name} of={name} bs=1M conv=notrunc,fsync"
+    ))
 }
 
 /// The file has lost its name: it lives as long as the loop device has it open.

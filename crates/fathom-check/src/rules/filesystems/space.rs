@@ -87,21 +87,24 @@ pub(super) fn full(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// Few inodes left.
 pub(super) fn inodes(scene: &Scene<'_>) -> Vec<Defect> {
-    let all = mounted(scene);
+    let all = mounted_of(scene, &[NodeKind::FileSystem, NodeKind::Memory]);
     writable(&all)
         .filter_map(|index| {
             let m = &all[index];
+            let in_memory = m.node.kind == NodeKind::Memory;
             let (free, inodes) = conditions::few_inodes(m.fs)?;
+            let is_urgent = (free as f64) <= inodes as f64 * (1.0 - URGENT_SHARE);
+            // As with its space, it matters when the next file cannot be made.
+            if in_memory && !is_urgent {
+                return None;
+            }
+            let node_key = m.node.key();
             let place = &m.mount.mount_point;
             Some(
                 Defect::new(
                     "inodes-low",
-                    if (free as f64) <= inodes as f64 * (1.0 - URGENT_SHARE) {
-                        Gravity::High
-                    } else {
-                        Gravity::Medium
-                    },
-                    Some(&m.node.key()),
+                    if is_urgent && !in_memory { Gravity::High } else { Gravity::Medium },
+                    Some(if in_memory { &m.key } else { &node_key }),
                     format!(
                         "{place} has only {} of {} inodes left",
                         format_count(free),
@@ -114,10 +117,13 @@ pub(super) fn inodes(scene: &Scene<'_>) -> Vec<Defect> {
                     "see where they went",
                     format!("du -x --inodes {} | sort -n | tail -30", word(place)),
                 )
-                .advise(
+                .advise(if in_memory {
+                    format!("or allow more: mount -o remount,nr_inodes=NUMBER {}", word(place))
+                } else {
                     "ext4 gets more inodes only with more space (resize2fs), or by \
-                    mkfs.ext4 -i; XFS: xfs_growfs -m raises the limit",
-                )
+                    mkfs.ext4 -i; XFS: xfs_growfs -m raises the limit"
+                        .to_owned()
+                })
                 .risking("none in looking")
                 .verified_by(format!("df -i {}", word(place))),
             )

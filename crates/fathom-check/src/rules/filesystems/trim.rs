@@ -163,6 +163,8 @@ pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// How a layer keeps to itself what is free.
 enum Kept<'a> {
+    /// It could take discards, and was told to take none; the most that it could.
+    Switch(&'a str),
     /// It takes no discards, and what is below would.
     Layer,
     /// As a loop device whose file cannot give up space.
@@ -173,7 +175,14 @@ enum Kept<'a> {
 
 /// Layers that do not tell those below what is free.
 pub(super) fn lost(scene: &Scene<'_>) -> Vec<Defect> {
-    let layers = scene.nodes(&[NodeKind::Md, NodeKind::Dm, NodeKind::Bcache, NodeKind::Loop]);
+    let layers = scene.nodes(&[
+        NodeKind::Md,
+        NodeKind::Dm,
+        NodeKind::Bcache,
+        NodeKind::Loop,
+        NodeKind::Disk,
+        NodeKind::NvmeMultipath,
+    ]);
     layers
         .filter_map(|(index, node)| {
             let kept = kept(scene, index, node)?;
@@ -190,6 +199,18 @@ pub(super) fn lost(scene: &Scene<'_>) -> Vec<Defect> {
 
 fn kept<'a>(scene: &Scene<'a>, index: usize, node: &'a Node) -> Option<Kept<'a>> {
     let takes_none = takes_discards(node) == Some(false);
+    // Of layers older kernels leave the hardware's number behind.
+    if matches!(node.kind, NodeKind::Loop | NodeKind::Disk | NodeKind::NvmeMultipath) {
+        let mut attributes = node.details().queue.iter();
+        let most = attributes.find(|(name, _)| name == "discard_max_hw_bytes");
+        let most = most.map(|(_, bytes)| bytes.as_str()).filter(|bytes| *bytes != "0");
+        if let Some(most) = most.filter(|_| takes_none && node.read_only != Some(true)) {
+            return Some(Kept::Switch(most));
+        }
+    }
+    if matches!(node.kind, NodeKind::Disk | NodeKind::NvmeMultipath) {
+        return None;
+    }
     let file = scene.below(index).next().filter(|(_, below)| below.devno.is_none());
     if node.kind == NodeKind::Loop
         && let Some((_, below)) = file
@@ -242,6 +263,21 @@ fn tell_lost(
     let name = label(node);
     let told = |summary: String| Defect::new("trim-lost", Gravity::Low, Some(&node.key()), summary);
     match kept {
+        Kept::Switch(most) => told(format!(
+            "discards to {name} are switched off, which it would take"
+        ))
+        .seen(sysfs(node, "queue/discard_max_bytes"), "0")
+        .seen(sysfs(node, "queue/discard_max_hw_bytes"), *most)
+        .because(format!(
+            "fstrim on {places} does nothing: {name} believes all its blocks to be in use"
+        ))
+        .command(
+            "switch them on, unless somebody had a reason (udev's rules, boot scripts)",
+            format!("echo {most} > {}", sysfs(node, "queue/discard_max_bytes")),
+        )
+        .risking(
+            "large discards hold up other requests on some drives: a smaller number cuts them",
+        ),
         Kept::Layer => {
             let below = if scene.below(index).count() == 1 { "the device" } else { "all devices" };
             let defect = told(format!(

@@ -168,3 +168,31 @@ fn discards_are_switched_off_by_what_does_so() {
         assert_eq!(fix.iter().any(is_remount), remounts, "{fs_type}: {fix:?}");
     }
 }
+
+/// What the hardware takes, and the kernel was told not to send.
+#[test]
+fn discards_that_somebody_switched_off_are_told() {
+    for kind in [NodeKind::Disk, NodeKind::Loop] {
+        let mut bench = Bench::new();
+        let mut device = bench.ssd("sda");
+        if kind == NodeKind::Loop {
+            let (_, below) = bench.mounted("ext4", "/srv", device);
+            device = bench.loop_device("loop0", &[below]);
+            bench.node(device).queue = bench.node(0).queue.clone();
+            bench.node(device).read_only = Some(false);
+        }
+        bench.mounted("ext4", "/inside", device);
+        assert_eq!(bench.ask(trim::lost), []);
+        bench.queue_of(device).discard_max_bytes = Some(0);
+        let most = |bytes: &str| vec![("discard_max_hw_bytes".to_owned(), bytes.to_owned())];
+        bench.detail_of(device).queue = most("0");
+        assert!(!format!("{:?}", bench.ask(trim::lost)).contains("switched off"), "it takes none");
+        bench.detail_of(device).queue = most("1048576");
+        let found = bench.one(trim::lost);
+        let key = bench.node(device).key();
+        assert_eq!(found.node, Some(key.clone()));
+        let name = key.trim_start_matches("/dev/");
+        let command = format!("echo 1048576 > /sys/class/block/{name}/queue/discard_max_bytes");
+        assert_eq!(found.fix[0].command, Some(command));
+    }
+}

@@ -1,7 +1,7 @@
 //! Filesystems that are there twice: clones, snapshots, images attached a second time.
 
 use crate::rules::shared::{
-    are_paths, are_volumes, by_identity, copy_of, each_seen, list, on_same_drive,
+    are_paths, are_volumes, attached_twice, by_identity, copy_of, each_seen, list, on_same_drive,
 };
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -42,6 +42,9 @@ pub(super) fn twins(scene: &Scene<'_>) -> Vec<Defect> {
     twice
         .filter_map(|((fs_type, uuid, _), same)| {
             let indexes: Vec<usize> = same.iter().map(|&(index, _)| index).collect();
+            if let Some(told) = attached_twice(scene, "filesystem-twins", &indexes) {
+                return Some(told);
+            }
             let on_one = on_same_drive(scene, &indexes);
             // Paths to one drive are another rule's matter.
             if on_one && are_paths(scene, &indexes) {

@@ -104,3 +104,41 @@ fn snapshots_are_only_told() {
     bench.mounted("xfs", "/srv", volumes[0]);
     assert_eq!(bench.one(twins).gravity, Gravity::Low);
 }
+
+/// An image that is attached twice is no copy, and nothing may be written to it.
+#[test]
+fn one_file_attached_twice_is_no_copy() {
+    for fs_type in ["ext4", "xfs", "btrfs"] {
+        let mut bench = Bench::new();
+        let disk = bench.disk("sda");
+        let (_, mount) = bench.mounted("ext4", "/srv", disk);
+        let devices = ["loop0", "loop1"].map(|name| bench.loop_device(name, &[mount]));
+        let device_uuid = (fs_type == "btrfs").then_some("33-44");
+        for device in devices {
+            // The same by another name, as a hard link.
+            bench.detail_of(device).backing_inode = Some("8:1 12".into());
+            bench.content_of(device).filesystem = superblock(fs_type, device_uuid);
+        }
+        bench.node(devices[1]).loop_device.as_mut().unwrap().backing_file = Some("/x".into());
+        assert_eq!(bench.one(twins).gravity, Gravity::Low);
+        bench.mounted(fs_type, "/inside", devices[0]);
+        let defect = bench.one(twins);
+        assert_eq!((defect.gravity, defect.node.as_deref()), (Gravity::Medium, Some("/dev/loop0")));
+        assert!(defect.fix.iter().all(|step| step.command.is_none()), "{defect:?}");
+        assert!(!format!("{:?}", defect.fix).contains("UUID"), "{defect:?}");
+        bench.mounted(fs_type, "/again", devices[1]);
+        assert_eq!(bench.one(twins).gravity, Gravity::High);
+        // A partition of one, and the other with an offset to it.
+        let mut parts = bench;
+        let part = parts.partition("loop0p1", MIB, devices[0]);
+        parts.content_of(part).filesystem = parts.content_of(devices[0]).filesystem.take();
+        parts.node(devices[1]).loop_device.as_mut().unwrap().offset_bytes = Some(MIB);
+        assert!(parts.one(twins).summary.contains("attached several times"));
+        // Elsewhere in the same file lies a copy.
+        parts.node(devices[1]).loop_device.as_mut().unwrap().offset_bytes = Some(2 * MIB);
+        assert!(parts.one(twins).summary.contains("all say"));
+        parts.node(devices[1]).loop_device.as_mut().unwrap().offset_bytes = Some(MIB);
+        parts.detail_of(devices[1]).backing_inode = Some("8:1 13".into());
+        assert!(parts.one(twins).summary.contains("all say"));
+    }
+}

@@ -53,7 +53,12 @@ fn misaligned_partition(scene: &Scene<'_>, index: usize, node: &Node) -> Option<
     let units = if disk.kind == NodeKind::Disk { vec![physical, minimum] } else { vec![physical] };
     let origin = origin_bytes(disk);
     let check = |&unit: &u64| Position::at(start).check("", unit, origin);
+    let behind = Position::at(start.saturating_add(data_start_bytes(node)));
     let missed = units.iter().map(check).find(|check| check.fit == Fit::Misaligned)?;
+    // What lies in it may begin so much further on that it fits, as LVM sees to by itself.
+    if behind.check("", missed.modulus_bytes, origin).fit != Fit::Misaligned {
+        return None;
+    }
     let unit = missed.modulus_bytes;
     let is_physical = unit == physical;
     let what = if is_physical { "physical blocks" } else { "preferred smallest I/O" };
@@ -87,7 +92,11 @@ fn misaligned_partition(scene: &Scene<'_>, index: usize, node: &Node) -> Option<
     let end = start.checked_add(size)?.checked_sub(1)?;
     Some(
         defect
-            .because("every block of the filesystem lies across two blocks of the drive: each small write reads both, changes them and writes them back, on a disk with an extra revolution")
+            .because(if is_physical {
+                "every block of the filesystem lies across two blocks of the drive: each small write reads both, changes them and writes them back, on a disk with an extra revolution"
+            } else {
+                "writes of the size that the drive asks for, as its maker's stripes or pages, fill parts of two instead of one"
+            })
             .advise(format!("copy what is on {name} elsewhere, and take it out of use"))
             .advise(format!("remove it (number {number} of {}), which destroys what is on it", disk.name))
             .advise(format!("when it is made anew, from the next right place to the old end: parted -a none /dev/DISK unit B mkpart {kind} {new}B {end}B; then make the filesystem and copy back"))
@@ -210,10 +219,13 @@ fn off_stripe<'a>(scene: &Scene<'a>, index: usize, at: Position) -> Option<OffSt
 pub(super) fn stripe_misaligned(scene: &Scene<'_>) -> Vec<Defect> {
     scene
         .nodes(&[])
-        .filter_map(|(index, node)| {
-            let start = starts(scene, index, node)?;
-            let found = off_stripe(scene, start.on, Position::at(start.bytes))?;
-            Some(told(scene, node, &start, &found))
+        .flat_map(|(index, node)| {
+            let all = starts(scene, index, node).into_iter();
+            all.filter_map(move |start| {
+                let found = off_stripe(scene, start.on, Position::at(start.bytes))?;
+                off_stripe(scene, start.on, Position::at(start.data_at_bytes))?;
+                Some(told(scene, node, &start, &found))
+            })
         })
         .collect()
 }
@@ -222,26 +234,43 @@ pub(super) fn stripe_misaligned(scene: &Scene<'_>) -> Vec<Defect> {
 pub(super) struct Start {
     pub(super) on: usize,
     pub(super) bytes: u64,
+    /// Where the data behind it begin there: further on where a volume or encrypted data lie in a partition.
+    pub(super) data_at_bytes: u64,
     pub(super) source: String,
     pub(super) what: &'static str,
 }
 
-pub(super) fn starts(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Start> {
+/// Where the data of what lies on a device begin in it.
+pub(super) fn data_start_bytes(node: &Node) -> u64 {
+    let Some(content) = node.details().content.as_ref() else { return 0 };
+    let md = content.md.as_ref().and_then(|md| md.data_offset_bytes);
+    let lvm = content.lvm.as_ref().and_then(|lvm| lvm.extents_start_bytes);
+    let luks = content.luks.as_ref().and_then(|luks| luks.data_offset_bytes);
+    // A member of an array whose superblock stands at its end shows what is on the array, too.
+    [md, lvm, luks].into_iter().flatten().fold(0, u64::saturating_add)
+}
+
+/// Where it begins itself, and where the volumes on it do.
+pub(super) fn starts(scene: &Scene<'_>, index: usize, node: &Node) -> Vec<Start> {
     let lvm = node.details().content.as_ref().and_then(|content| content.lvm.as_ref());
-    if let Some(bytes) = lvm.and_then(|lvm| lvm.extents_start_bytes) {
-        let source = format!("LVM label and metadata on {}: pe_start", node.label());
-        return Some(Start {
-            on: index,
-            bytes,
-            source,
-            what: "the extents of the physical volume",
-        });
-    }
+    let extents = lvm.and_then(|lvm| lvm.extents_start_bytes).map(|bytes| Start {
+        on: index,
+        bytes,
+        data_at_bytes: bytes,
+        source: format!("LVM label and metadata on {}: pe_start", node.label()),
+        what: "the extents of the physical volume",
+    });
+    own_start(scene, index, node).into_iter().chain(extents).collect()
+}
+
+fn own_start(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Start> {
     match node.kind {
         NodeKind::Partition if carries_load(scene, index) => {
             let (on, _) = scene.below(index).next()?;
             let bytes = node.partition.as_ref()?.start_bytes?;
-            Some(Start { on, bytes, source: sysfs(node, "start"), what: "the partition" })
+            let data_at_bytes = bytes.saturating_add(data_start_bytes(node));
+            let source = sysfs(node, "start");
+            Some(Start { on, bytes, data_at_bytes, source, what: "the partition" })
         }
         NodeKind::Dm => {
             let line = dm::lines(&node.dm.as_ref()?.table, "crypt").next()?;
@@ -249,7 +278,7 @@ pub(super) fn starts(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Sta
             let (on, _) = scene.below(index).next()?;
             let source = format!("dmsetup table {}", word(node.dm.as_ref()?.name.as_deref()?));
             let bytes = sectors.checked_mul(SECTOR_BYTES)?;
-            Some(Start { on, bytes, source, what: "the encrypted data" })
+            Some(Start { on, bytes, data_at_bytes: bytes, source, what: "the encrypted data" })
         }
         _ => None,
     }

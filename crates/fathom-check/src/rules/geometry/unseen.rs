@@ -1,9 +1,9 @@
 //! Starts that the kernel does not judge: on loop devices, as it carries no physical blocks through their files, and of volumes and encrypted
 //! data, whose places on the disks below it does not calculate.
 
-use super::starts::{Start, starts};
+use super::starts::{Start, data_start_bytes, starts};
 use crate::alignment::{Fit, Position, disks_below};
-use crate::array;
+use crate::array::{self, SECTOR_BYTES};
 use crate::rules::shared::sysfs;
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -13,8 +13,10 @@ use fathom_model::stack::{Node, NodeKind};
 
 /// What begins off the blocks of a disk below, though what it is on begins on one.
 pub(super) fn misaligned(scene: &Scene<'_>, told: &[String]) -> Vec<Defect> {
-    let found = scene.nodes(&[]).filter_map(|(index, node)| {
-        let start = start(scene, index, node)?;
+    let all = scene.nodes(&[]).flat_map(|(index, node)| {
+        all_starts(scene, index, node).into_iter().map(move |start| (index, node, start))
+    });
+    let found = all.filter_map(|(index, node, start)| {
         let is_in_file = lies_in_a_file(scene, start.on);
         // Of a partition on a disk there is more to say.
         if told.contains(&node.key())
@@ -24,12 +26,15 @@ pub(super) fn misaligned(scene: &Scene<'_>, told: &[String]) -> Vec<Defect> {
         }
         let own = disks_below(scene, start.on, start.from);
         let at = disks_below(scene, start.on, start.at);
+        let data = disks_below(scene, start.on, start.data);
         at.into_iter().find_map(|(disk, (unit, origin), at)| {
             let misses = |at: Position| at.check("", unit, origin).fit == Fit::Misaligned;
             let is_inherited = own.iter().any(|(other, _, at)| *other == disk && misses(*at));
+            let is_felt = data.iter().any(|(other, _, at)| *other == disk && misses(*at));
             let over = at.check("", unit, origin).remainder_bytes;
             let facts = Missed { disk: scene.node(disk), unit, over, is_in_file };
-            (misses(at) && !is_inherited).then(|| tell(scene, index, node, &start, &facts))
+            (misses(at) && is_felt && !is_inherited)
+                .then(|| tell(scene, index, node, &start, &facts))
         })
     });
     found.collect()
@@ -42,22 +47,41 @@ struct Inside {
     source: String,
     what: &'static str,
     at: Position,
+    /// The same of the data behind it.
+    data: Position,
     from: Position,
     /// It is where the node itself begins, and not what is on it.
     is_own: bool,
 }
 
-fn start(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Inside> {
-    let offset_bytes = node.loop_device.as_ref().and_then(|facts| facts.offset_bytes);
-    if let Some(bytes) = offset_bytes.filter(|&bytes| bytes > 0) {
-        let from = Position { shift_bytes: -i128::from(bytes), ..Position::TOP };
-        let (source, at) = (sysfs(node, "loop/offset"), Position::TOP);
-        let what = "the part of the file";
-        return Some(Inside { on: index, bytes, source, what, at, from, is_own: true });
+impl Inside {
+    /// As its source says it.
+    fn value(&self) -> String {
+        match self.what {
+            "the partition" => format!("{} sectors of {SECTOR_BYTES} B", self.bytes / SECTOR_BYTES),
+            _ => format!("{} B", self.bytes),
+        }
     }
-    let Start { on, bytes, source, what } = starts(scene, index, node)?;
-    let (at, is_own) = (Position::at(bytes), on != index);
-    Some(Inside { on, bytes, source, what, at, from: Position::TOP, is_own })
+}
+
+fn all_starts(scene: &Scene<'_>, index: usize, node: &Node) -> Vec<Inside> {
+    let offset_bytes = node.loop_device.as_ref().and_then(|facts| facts.offset_bytes);
+    let of_file = offset_bytes.filter(|&bytes| bytes > 0).map(|bytes| Inside {
+        on: index,
+        bytes,
+        source: sysfs(node, "loop/offset"),
+        what: "the part of the file",
+        at: Position::TOP,
+        data: Position::at(data_start_bytes(node)),
+        from: Position { shift_bytes: -i128::from(bytes), ..Position::TOP },
+        is_own: true,
+    });
+    let others = starts(scene, index, node).into_iter();
+    let others = others.map(|Start { on, bytes, data_at_bytes, source, what }| {
+        let (at, data) = (Position::at(bytes), Position::at(data_at_bytes));
+        Inside { on, bytes, source, what, at, data, from: Position::TOP, is_own: on != index }
+    });
+    of_file.into_iter().chain(others).collect()
 }
 
 /// True when a file lies between something and its disks, through which the kernel carries no limits.
@@ -97,7 +121,7 @@ fn tell(
             if *is_in_file { ", which lies below its file" } else { "" }
         ),
     )
-    .seen(start.source.clone(), format!("{} B", start.bytes))
+    .seen(start.source.clone(), start.value())
     .seen(sysfs(disk, "queue/physical_block_size"), format!("{unit} B"));
     let device = word(node.label());
     let origin =

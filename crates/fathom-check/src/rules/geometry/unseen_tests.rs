@@ -3,7 +3,7 @@
 use crate::fixtures::{Bench, MIB};
 use crate::rules::geometry::starts;
 use fathom_model::defect::Gravity;
-use fathom_model::stack::detail::LvmHeader;
+use fathom_model::stack::detail::{BackingPlace, LvmHeader};
 
 /// Volumes and encrypted data: the kernel calculates no place of theirs on a disk. On a loop device it is the same.
 #[test]
@@ -35,4 +35,35 @@ fn what_begins_on_a_disk_begins_on_its_blocks() {
     let found = bench.one(starts::misaligned);
     assert_eq!(found.node.as_deref(), Some("/dev/loop0"));
     assert!(found.summary.contains("which lies below its file"), "{found:?}");
+}
+
+/// What a partition holds may begin so much further on that the wrong start is not felt: LVM sees to that by itself. Where it is
+/// felt the partition is told, and not the volumes that inherit it.
+#[test]
+fn a_partition_is_judged_by_where_its_data_begin() {
+    let extents =
+        |sectors: u64| LvmHeader { extents_start_bytes: Some(sectors * 512), ..Default::default() };
+    for in_file in [false, true] {
+        let of = |sectors: Option<u64>| {
+            let mut bench = Bench::new();
+            let mut disk = bench.disk("sda");
+            if in_file {
+                let (_, mount) = bench.mounted("ext4", "/srv", disk);
+                disk = bench.loop_device("loop0", &[mount]);
+                bench.detail_of(disk).backing =
+                    Some(BackingPlace { is_whole: true, ..BackingPlace::default() });
+            }
+            let part = bench.partition("part1", 63 * 512, disk);
+            bench.content_of(part).lvm = sectors.map(extents);
+            let found = bench.ask(starts::misaligned);
+            for defect in &found {
+                assert_eq!(defect.evidence[0].value, "63 sectors of 512 B", "as the file says");
+            }
+            found.into_iter().map(|defect| defect.summary).collect::<Vec<_>>()
+        };
+        let told = of(None);
+        assert_eq!(told.len(), 1, "in a file: {in_file}");
+        assert_eq!(of(Some(2048)), told, "in a file: {in_file}");
+        assert_eq!(of(Some(2049)), [""; 0], "in a file: {in_file}");
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::arrays;
 use crate::rules::shared::{
-    UNKNOWN_COPY, are_paths, are_volumes, by_identity, copy_of, each_seen, list, on_same_drive,
-    shows_all,
+    UNKNOWN_COPY, are_paths, are_volumes, attached_twice, by_identity, copy_of, each_seen, list,
+    on_same_drive, shows_all,
 };
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -220,6 +220,9 @@ pub(super) fn duplicates(scene: &Scene<'_>) -> Vec<Defect> {
     twice
         .filter_map(|(uuid, same)| {
             let indexes: Vec<usize> = same.iter().map(|&(index, _)| index).collect();
+            if let Some(told) = attached_twice(scene, "lvm-duplicate-pv", &indexes) {
+                return Some(told);
+            }
             // Paths to one drive are another rule's matter, and LVM does not look into its own volumes (`devices/scan_lvs`).
             if on_same_drive(scene, &indexes)
                 && (are_paths(scene, &indexes) || are_volumes(scene, &indexes))
