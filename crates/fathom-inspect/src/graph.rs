@@ -293,7 +293,7 @@ impl<'a> Builder<'a> {
         for directory in holding {
             let index = self.overlay_layer(mount, directory);
             let is_unseen = self.nodes[index].kind == NodeKind::Unknown;
-            if !below.contains(&index) && !(is_unseen && has_unseen) {
+            if !(below.contains(&index) || is_unseen && has_unseen) {
                 below.push(index);
             }
             has_unseen |= is_unseen;

@@ -1,5 +1,6 @@
 //! Alignment and geometry through all layers.
 
+mod entries;
 mod filesystems;
 mod hints;
 mod requests;
@@ -30,6 +31,8 @@ pub const RULES: &[Rule] = &[
     rule!("mbr-over-2tib", "an MBR on a disk that it cannot describe", Medium, Host, tables::mbr_over_2tib),
     rule!("gpt-backup-misplaced", "the second GPT is not at the end", High, Host, tables::backup_misplaced),
     rule!("table-sector-size", "a partition table for other sectors", High, Host, tables::sector_size),
+    rule!("table-changed", "the kernel uses an older partition table", High, Host, entries::changed),
+    rule!("partitions-overlap", "two partitions share sectors", High, Host, entries::overlap),
     rule!("superblock-damaged", "a superblock contradicts itself", Medium, Host, tables::damaged),
     rule!("io-hints-lost", "hints about blocks or stripes get lost", Medium, Guest, hints::lost),
     rule!("io-hints-differ", "the kernel sees another drive", Medium, Guest, hints::differ),

@@ -220,7 +220,9 @@ fn reserved() {
         let done = sandbox.json(&["check", p(device.path())], &[0]);
         let [found] = &of_device(&done)[..] else { panic!("{:?}", rules(&done)) };
         assert!(found["evidence"].to_string().contains("64 MiB of 64 MiB are reserved"), "{found}");
-        let command = found["fix"][0]["command"].as_str().unwrap();
+        // No ready command: a process that has the file open would lose what it writes meanwhile, and is not seen.
+        assert!(found["fix"][0]["command"].is_null(), "{found}");
+        let (_, command) = found["fix"][0]["text"].as_str().unwrap().rsplit_once("): ").unwrap();
         command::run_tool("sh", ["-c", command]).unwrap();
         let done = sandbox.json(&["check", p(device.path())], &[0]);
         assert!(of_device(&done).is_empty(), "{kind:?}: {:?}", of_device(&done));

@@ -20,6 +20,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("check_tells_a_disk_that_shrank", &sgdisk, shrunk_disk),
         kernel_test("check_tells_a_table_for_other_sectors", &sgdisk, other_sectors),
         kernel_test(
+            "check_tells_a_table_that_contradicts",
+            &[FathomBinary, LoopDevices, Tool("sfdisk")],
+            contradicting_table,
+        ),
+        kernel_test(
             "check_tells_an_mbr_over_2_tib",
             &[FathomBinary, LoopDevices, Tool("sfdisk"), Tool("sgdisk")],
             large_mbr,
@@ -113,6 +118,34 @@ fn other_sectors() {
     let again = LoopDevice::over(device.backing(), &LoopOptions::default()).unwrap();
     let text = one(&again, "table-sector-size");
     assert!(text.contains("counts in sectors of 4096 B, the drive has 512 B"), "{text}");
+}
+
+/// A table that is written anew while the kernel keeps the old one, and one whose partitions overlap.
+fn contradicting_table() {
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    let write = |entries: &str| {
+        let script = format!(
+            "printf 'label: dos\\n{entries}' | sfdisk -q --force --no-reread --no-tell-kernel {}",
+            device.path().display()
+        );
+        run_tool("sh", ["-c", &script]).unwrap();
+    };
+    write("start=2048, size=20480\\nstart=40960, size=20480\\n");
+    device.reread_partitions().unwrap();
+    none(&device, "table-changed");
+    none(&device, "partitions-overlap");
+    write("start=2048, size=20480\\nstart=43008, size=20480\\n");
+    let text = one(&device, "table-changed");
+    assert!(text.contains("partition 2 at byte 22020096, 10485760 B"), "{text}");
+    none(&device, "partitions-overlap");
+    device.reread_partitions().unwrap();
+    none(&device, "table-changed");
+    // The second entry (of 16 bytes, from byte 446 on) begins in the first: sfdisk writes no such table.
+    let file = File::options().write(true).open(device.path()).unwrap();
+    file.write_all_at(&4096_u32.to_le_bytes(), 446 + 16 + 8).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    assert!(one(&device, "partitions-overlap").contains("partitions 1 and 2 of"));
 }
 
 fn large_mbr() {

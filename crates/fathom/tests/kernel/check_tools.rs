@@ -72,7 +72,7 @@ fn answer() {
         assert!(found.iter().any(|found| found == rule), "no {rule} in {found:?}");
     }
     // It is being rebuilt: no drive is to be pulled or replaced, not even one that foresees its failure.
-    let advice = |rule| defect(&result, rule)["fix"][0]["text"].as_str().unwrap().to_owned();
+    let advice = |rule| defect(&done, rule)["fix"][0]["text"].as_str().unwrap().to_owned();
     assert!(advice("raid-drive-degraded").contains("pull no drive"), "{done:?}");
     assert!(advice("raid-member-failing").starts_with("do not pull it now"), "{done:?}");
     let plain = with_tool(&body, &[]);

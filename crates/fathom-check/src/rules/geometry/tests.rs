@@ -36,7 +36,12 @@ fn sound_machines_have_nothing() {
         kind: "gpt".into(),
         sector_bytes: 512,
         backup_sector: Some(TB / 512 - 1),
-        entries: vec![PartitionEntry { sectors: TB / 512 - 4096, ..Default::default() }],
+        entries: vec![PartitionEntry {
+            number: 1,
+            start_sector: MIB / 512,
+            sectors: (TB - MIB) / 512,
+            ..Default::default()
+        }],
         ..Default::default()
     });
     let part = bench.partition("vda1", MIB, disk);

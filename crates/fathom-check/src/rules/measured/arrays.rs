@@ -8,7 +8,7 @@ use fathom_base::shell;
 use fathom_base::units::format_rate;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::snapshot::Measured;
-use fathom_model::stack::{MdFacts, Node, NodeKind};
+use fathom_model::stack::{MdFacts, MdMember, Node, NodeKind};
 use std::collections::BTreeMap;
 
 fn arrays<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (usize, &'a Node, &'a MdFacts)> {
@@ -167,7 +167,11 @@ pub(super) fn needed(scene: &Scene<'_>) -> Vec<(&'static str, String)> {
     let measured = newest(scene, is_sequential_read);
     let mut commands = Vec::new();
     for (index, node, md) in arrays(scene) {
-        if array::data_disks(md).is_none() {
+        let has_failed = |member: &MdMember| {
+            member.state.as_deref().is_some_and(|state| state.contains("faulty"))
+        };
+        let is_whole = md.degraded.unwrap_or(0) == 0 && !md.members.iter().any(has_failed);
+        if array::data_disks(md).is_none() || !is_whole {
             continue;
         }
         let known = member_rates(scene, index, &measured);

@@ -259,4 +259,15 @@ fn members_of_an_array_are_asked_for_together() {
     let command =
         "fathom run seqread /dev/sdc; fathom run seqread /dev/sdd; fathom run seqread /dev/md0";
     assert_eq!(members.map(|(_, command)| command.as_str()), Some(command));
+    // Of one that lacks members, or has failed ones, the rule says nothing.
+    for (degraded, state) in [(1, "in_sync"), (0, "faulty,write_error")] {
+        for node in &mut bench.snapshot.machine.nodes {
+            if let Some(md) = node.md.as_mut() {
+                md.degraded = Some(degraded);
+                md.members[0].state = Some(state.into());
+            }
+        }
+        let asked = needed(&Scene::new(&bench.snapshot));
+        assert!(asked.iter().all(|(rule, _)| *rule != "array-below-members"), "{asked:?}");
+    }
 }
