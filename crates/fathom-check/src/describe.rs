@@ -185,9 +185,18 @@ fn paths_words(node: &Node) -> String {
 
 /// The part of its filesystem that a mount shows, where that is not all: `directory /srv`, `subvolume /@home`.
 pub(crate) fn part_of_filesystem(mount: &MountFacts) -> Option<String> {
-    let is_all = mount.root.is_empty() || mount.root == "/";
-    let kind = if mount.fs_type == "btrfs" { "subvolume" } else { "directory" };
-    (!is_all).then(|| format!("{kind} {}", mount.root))
+    let root = Some(mount.root.as_str()).filter(|root| !matches!(*root, "" | "/"))?;
+    if mount.fs_type != "btrfs" {
+        return Some(format!("directory {root}"));
+    }
+    let subvolume = mount.option_value("subvol").unwrap_or(root);
+    Some(match (subvolume, root.strip_prefix(subvolume)) {
+        ("/", _) => format!("directory {root}"),
+        (_, Some(inside)) if inside.starts_with('/') => {
+            format!("directory {} of subvolume {subvolume}", &inside[1..])
+        }
+        _ => format!("subvolume {root}"),
+    })
 }
 
 /// The options that change what a measurement shows.
@@ -320,6 +329,23 @@ mod tests {
         ] {
             assert_eq!(format_capacity(bytes), text, "{bytes}");
         }
+    }
+
+    #[test]
+    fn a_directory_in_a_subvolume_is_no_subvolume() {
+        let part = |fs_type: &str, root: &str, options: &[&str]| {
+            let mut mount = MountFacts { fs_type: fs_type.into(), ..MountFacts::default() };
+            mount.root = root.into();
+            mount.super_options = options.iter().map(|&option| option.to_owned()).collect();
+            part_of_filesystem(&mount)
+        };
+        let of = |root: &str, options: &[&str]| part("btrfs", root, options).unwrap_or_default();
+        assert_eq!(of("/sv", &["subvolid=256", "subvol=/sv"]), "subvolume /sv");
+        assert_eq!(of("/sv/a/d", &["subvol=/sv"]), "directory a/d of subvolume /sv");
+        assert_eq!(of("/d", &["subvol=/"]), "directory /d");
+        assert_eq!(of("/@home", &[]), "subvolume /@home");
+        assert_eq!(part("btrfs", "/", &["subvol=/"]), None);
+        assert_eq!(part("ext4", "/srv", &[]).as_deref(), Some("directory /srv"));
     }
 
     #[test]
