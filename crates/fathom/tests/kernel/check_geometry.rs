@@ -122,7 +122,8 @@ fn other_sectors() {
 
 /// A table that is written anew while the kernel keeps the old one, and one whose partitions overlap.
 fn contradicting_table() {
-    let device = LoopDevice::new(64 * MIB).unwrap();
+    let options = LoopOptions { partition_scan: true, ..LoopOptions::default() };
+    let device = LoopDevice::with(64 * MIB, Content::Sparse, &options).unwrap();
     let write = |entries: &str| {
         let script = format!(
             "printf 'label: dos\\n{entries}' | sfdisk -q --force --no-reread --no-tell-kernel {}",
