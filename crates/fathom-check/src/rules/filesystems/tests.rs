@@ -652,40 +652,6 @@ fn loop_files_that_were_never_written_are_told() {
     assert!(reserved.fix[0].text.contains("unmounted or stopped"), "{reserved:?}");
 }
 
-/// What is written to the file through one loop device is written to what another shows.
-#[test]
-fn the_file_of_two_loop_devices_is_not_written_over() {
-    let (mut bench, _, below) = on_disk("ext4");
-    let devices = ["loop0", "loop1"].map(|name| bench.loop_device(name, &[below]));
-    for device in devices {
-        bench.node(device).loop_device.as_mut().unwrap().backing_allocated_bytes = Some(0);
-    }
-    let once = |bench: &Bench| bench.ask(loops::sparse).remove(1).fix.remove(1);
-    assert!(once(&bench).text.contains("other loop devices"), "both are of one file");
-    for (device, inode) in devices.into_iter().zip(["8:1 12", "8:1 13"]) {
-        bench.detail_of(device).backing_inode = Some(inode.into());
-    }
-    assert!(!once(&bench).text.contains("other loop devices"), "one has lost its name");
-}
-
-/// An ext4 that is mounted through one loop device is not mounted through another.
-#[test]
-fn what_is_mounted_through_another_loop_device_is_in_use() {
-    let (mut bench, _, below) = on_disk("ext4");
-    let devices = ["loop0", "loop1"].map(|name| bench.loop_device(name, &[below]));
-    bench.content_of(devices[1]).filesystem = Some(FsSuperblock {
-        fs_type: "ext4".into(),
-        state: Some("needs recovery".into()),
-        ..FsSuperblock::default()
-    });
-    assert_eq!(bench.ask(state::unclean).len(), 1);
-    bench.mounted("ext4", "/inside", devices[0]);
-    assert_eq!(bench.ask(state::unclean), []);
-    // Another part of the file is another thing.
-    bench.node(devices[1]).loop_device.as_mut().unwrap().offset_bytes = Some(GIB);
-    assert_eq!(bench.ask(state::unclean).len(), 1);
-}
-
 #[test]
 fn loop_devices_over_memory_touch_no_disk() {
     let (mut bench, fs, mount) = on_disk("ext4");

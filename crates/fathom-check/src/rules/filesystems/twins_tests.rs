@@ -1,7 +1,8 @@
 //! Filesystems that are there twice.
 
-use super::{RULES, twins::twins};
-use crate::fixtures::{Bench, MIB, assert_complete};
+use super::tests::on_disk;
+use super::{RULES, loops, state, twins::twins};
+use crate::fixtures::{Bench, GIB, MIB, assert_complete};
 use fathom_model::defect::Gravity;
 use fathom_model::stack::detail::{FsSuperblock, MdSuperblock};
 use fathom_model::system::FstabEntry;
@@ -141,4 +142,38 @@ fn one_file_attached_twice_is_no_copy() {
         parts.detail_of(devices[1]).backing_inode = Some("8:1 13".into());
         assert!(parts.one(twins).summary.contains("all say"));
     }
+}
+
+/// What is written to the file through one loop device is written to what another shows.
+#[test]
+fn the_file_of_two_loop_devices_is_not_written_over() {
+    let (mut bench, _, below) = on_disk("ext4");
+    let devices = ["loop0", "loop1"].map(|name| bench.loop_device(name, &[below]));
+    for device in devices {
+        bench.node(device).loop_device.as_mut().unwrap().backing_allocated_bytes = Some(0);
+    }
+    let once = |bench: &Bench| bench.ask(loops::sparse).remove(1).fix.remove(1);
+    assert!(once(&bench).text.contains("other loop devices"), "both are of one file");
+    for (device, inode) in devices.into_iter().zip(["8:1 12", "8:1 13"]) {
+        bench.detail_of(device).backing_inode = Some(inode.into());
+    }
+    assert!(!once(&bench).text.contains("other loop devices"), "one has lost its name");
+}
+
+/// An ext4 that is mounted through one loop device is not mounted through another.
+#[test]
+fn what_is_mounted_through_another_loop_device_is_in_use() {
+    let (mut bench, _, below) = on_disk("ext4");
+    let devices = ["loop0", "loop1"].map(|name| bench.loop_device(name, &[below]));
+    bench.content_of(devices[1]).filesystem = Some(FsSuperblock {
+        fs_type: "ext4".into(),
+        state: Some("needs recovery".into()),
+        ..FsSuperblock::default()
+    });
+    assert_eq!(bench.ask(state::unclean).len(), 1);
+    bench.mounted("ext4", "/inside", devices[0]);
+    assert_eq!(bench.ask(state::unclean), []);
+    // Another part of the file is another thing.
+    bench.node(devices[1]).loop_device.as_mut().unwrap().offset_bytes = Some(GIB);
+    assert_eq!(bench.ask(state::unclean).len(), 1);
 }

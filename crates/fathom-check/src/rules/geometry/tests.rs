@@ -251,18 +251,6 @@ fn the_layer_that_shifts_is_told() {
     bench.content_of(md).lvm =
         Some(LvmHeader { extents_start_bytes: Some(3 * MIB), ..Default::default() });
     assert_eq!(bench.ids(RULES), [""; 0]);
-
-    // Volumes inherit it from their partition, unless they begin where it is made good.
-    for (extents, expected) in [(MIB, Some("/dev/md0p1")), (MIB / 2, None)] {
-        let mut bench = Bench::new();
-        let md = array(&mut bench, "raid5", 4);
-        let part = bench.partition("md0p1", MIB, md);
-        bench.content_of(part).lvm =
-            Some(LvmHeader { extents_start_bytes: Some(extents), ..Default::default() });
-        let found = bench.ask(starts::stripe_misaligned);
-        let nodes: Vec<_> = found.iter().filter_map(|defect| defect.node.as_deref()).collect();
-        assert_eq!(nodes, expected.into_iter().collect::<Vec<_>>(), "{extents}");
-    }
 }
 
 #[test]

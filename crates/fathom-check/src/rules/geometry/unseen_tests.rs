@@ -67,3 +67,21 @@ fn a_partition_is_judged_by_where_its_data_begin() {
         assert_eq!(of(Some(2049)), [""; 0], "in a file: {in_file}");
     }
 }
+
+/// Volumes inherit a wrong start from their partition, unless they begin where it is made good.
+#[test]
+fn volumes_in_a_partition_off_the_stripes() {
+    for (extents, expected) in [(MIB, Some("/dev/md0p1")), (MIB / 2, None)] {
+        let mut bench = Bench::new();
+        let md = {
+            let disks = ["sda", "sdb", "sdc", "sdd"].map(|name| bench.disk(name));
+            bench.md("md0", "raid5", &disks)
+        };
+        let part = bench.partition("md0p1", MIB, md);
+        bench.content_of(part).lvm =
+            Some(LvmHeader { extents_start_bytes: Some(extents), ..Default::default() });
+        let found = bench.ask(starts::stripe_misaligned);
+        let nodes: Vec<_> = found.iter().filter_map(|defect| defect.node.as_deref()).collect();
+        assert_eq!(nodes, expected.into_iter().collect::<Vec<_>>(), "{extents}");
+    }
+}
