@@ -266,6 +266,23 @@ pub fn format_whole(number: f64) -> String {
     if is_count { format_count(number.round() as u64) } else { format!("{number:.2e}") }
 }
 
+/// A value in a unit of its own with three significant digits or more: `0`, `0.000400`, `0.0123`, `9.90`, `12.3`, `1840`; `4.00e-5` and
+/// `1.00e300` where digits in a row would be zeros.
+#[must_use]
+pub fn format_figure(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        v if !(9.995e-5..1e15).contains(&v) => format!("{value:.2e}"),
+        v if v < 0.9995 => {
+            let zeros = [0.09995, 0.009_995, 0.000_999_5].iter().filter(|top| v < **top).count();
+            format!("{value:.0$}", 3 + zeros)
+        }
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 999.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
 /// Two formatted numbers as the ends of a range, with their unit once where it is the same: `8 to 16 %`, `900 us to 1.2 ms`,
 /// `10 to 12/s`. Every interval that people read is written by this.
 #[must_use]
@@ -315,6 +332,31 @@ mod tests {
             (1e308, "1.00e308"),
         ] {
             assert_eq!(format_whole(number), text);
+        }
+    }
+
+    #[test]
+    fn figures_keep_three_digits_however_small() {
+        for (value, text) in [
+            (0.0, "0"),
+            (4e-5, "4.00e-5"),
+            (9.9949e-5, "9.99e-5"),
+            (9.996e-5, "0.000100"),
+            (0.0004, "0.000400"),
+            (0.000_999_7, "0.00100"),
+            (0.004, "0.00400"),
+            (0.0123, "0.0123"),
+            (0.099_96, "0.100"),
+            (-0.122, "-0.122"),
+            (0.9996, "1.00"),
+            (9.99, "9.99"),
+            (9.996, "10.0"),
+            (123.46, "123.5"),
+            (1840.25, "1840"),
+            (-25_454.0, "-25454"),
+            (1e300, "1.00e300"),
+        ] {
+            assert_eq!(format_figure(value), text);
         }
     }
 

@@ -3,8 +3,8 @@
 use crate::raid::{mib_per_s, place};
 use crate::ratio::{self, NOT_TOLD};
 use crate::text::format_share;
-use crate::watch::answer::{lengths, number};
-use fathom_base::units::format_rate;
+use crate::watch::answer::lengths;
+use fathom_base::units::{format_figure, format_rate};
 use fathom_stats::interval::Estimate;
 use fathom_study::layers::{LayersStudy, OfWorkload, Row as Layer};
 use fathom_study::raid::{Figure, Pattern, RaidStudy, Row, State};
@@ -128,7 +128,7 @@ pub fn of_watch(summary: &WatchSummary) -> String {
     };
     let words = |name: &str, unit: &str| {
         let of = figure(device, name)?;
-        let text = |value: f64| format!("{} {unit}", number(value));
+        let text = |value: f64| format!("{} {unit}", format_figure(value));
         let known = of.interval.map_or_else(|| "no interval".into(), |i| i.sure_range(text));
         Some(format!("{name} median {} ({known}), at most {}", text(of.median), text(of.max)))
     };

@@ -1,6 +1,7 @@
 //! What a stored watch comes to: medians of each device, what stood out, and what a watched application waited for.
 
 mod application;
+mod coarser;
 mod compare;
 mod course;
 mod figure;
@@ -16,7 +17,7 @@ use fathom_base::units::format_count;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Record;
 use fathom_model::watch::{
-    ApplicationRecord, DeviceCounts, DeviceRates, LatencySeries, WatchEvent, WatchRecord,
+    ApplicationRecord, DeviceCounts, LatencySeries, WatchEvent, WatchRecord,
 };
 use fathom_stats::interval::Interval;
 use figure::{Column, Idle};
@@ -36,7 +37,7 @@ pub struct WatchFigure {
     pub median: f64,
     /// Where the median lies, intervals that go together counted as fewer; none for fewer than 10.
     pub interval: Option<Interval>,
-    /// Mean by time: each interval counts by its length.
+    /// Mean by time: each interval counts by its length. Of times, sizes and shares of requests by requests, as if all intervals were one.
     pub mean: f64,
     /// Where the mean of this watch lies, intervals that go together counted as fewer; none for fewer than 10.
     pub mean_interval: Option<Interval>,
@@ -164,23 +165,44 @@ pub struct WatchSummary {
     pub application: Option<ApplicationRecord>,
 }
 
-/// A figure's name and where it comes from.
-type Of = (&'static str, fn(&DeviceRates) -> Option<f64>);
+/// A figure's name, and what is divided by what of counts in so many seconds. Over many intervals both are summed before: a mean time
+/// or size is one of requests, whatever the intervals are that they fell into.
+type Of = (&'static str, fn(&DeviceCounts, f64) -> (f64, f64));
 
-/// The figures that are followed.
-pub const FIGURES: &[Of] = &[
-    ("r/s", |r| Some(r.reads.per_s)),
-    ("rkB/s", |r| Some(r.reads.kib_per_s)),
-    ("r_await", |r| r.reads.await_ms),
-    ("w/s", |r| Some(r.writes.per_s)),
-    ("wkB/s", |r| Some(r.writes.kib_per_s)),
-    ("w_await", |r| r.writes.await_ms),
-    ("d/s", |r| Some(r.discards.per_s)),
-    ("f/s", |r| Some(r.flushes_per_s)),
-    ("f_await", |r| r.flush_await_ms),
-    ("aqu-sz", |r| Some(r.queue)),
-    ("%util", |r| Some(r.util_percent)),
+/// The figures that are followed, in the order of iostat -x.
+const FIGURES: &[Of] = &[
+    ("r/s", |c, s| (c.reads.requests as f64, s)),
+    ("rkB/s", |c, s| (c.reads.sectors as f64 / 2.0, s)),
+    ("rrqm/s", |c, s| (c.reads.merged as f64, s)),
+    ("%rrqm", |c, _| (100.0 * c.reads.merged as f64, (c.reads.merged + c.reads.requests) as f64)),
+    ("r_await", |c, _| (c.reads.took_ms as f64, c.reads.requests as f64)),
+    ("rareq-sz", |c, _| (c.reads.sectors as f64 / 2.0, c.reads.requests as f64)),
+    ("w/s", |c, s| (c.writes.requests as f64, s)),
+    ("wkB/s", |c, s| (c.writes.sectors as f64 / 2.0, s)),
+    ("wrqm/s", |c, s| (c.writes.merged as f64, s)),
+    ("%wrqm", |c, _| {
+        (100.0 * c.writes.merged as f64, (c.writes.merged + c.writes.requests) as f64)
+    }),
+    ("w_await", |c, _| (c.writes.took_ms as f64, c.writes.requests as f64)),
+    ("wareq-sz", |c, _| (c.writes.sectors as f64 / 2.0, c.writes.requests as f64)),
+    ("d/s", |c, s| (c.discards.requests as f64, s)),
+    ("dkB/s", |c, s| (c.discards.sectors as f64 / 2.0, s)),
+    ("drqm/s", |c, s| (c.discards.merged as f64, s)),
+    ("%drqm", |c, _| {
+        (100.0 * c.discards.merged as f64, (c.discards.merged + c.discards.requests) as f64)
+    }),
+    ("d_await", |c, _| (c.discards.took_ms as f64, c.discards.requests as f64)),
+    ("dareq-sz", |c, _| (c.discards.sectors as f64 / 2.0, c.discards.requests as f64)),
+    ("f/s", |c, s| (c.flushes as f64, s)),
+    ("f_await", |c, _| (c.flush_ms as f64, c.flushes as f64)),
+    ("aqu-sz", |c, s| (c.queued_ms as f64 / 1e3, s)),
+    ("%util", |c, s| (c.busy_ms as f64 / 10.0, s)),
 ];
+
+/// Whether a figure has a value also where nothing was done.
+fn is_over_time((_, of): &Of) -> bool {
+    of(&DeviceCounts::default(), 1.0).1 > 0.0
+}
 
 /// The pieces of a watch among records.
 fn pieces(records: &[Record]) -> impl Iterator<Item = &WatchRecord> + Clone {
@@ -273,14 +295,13 @@ fn device<'a>(
 ) -> WatchedDevice {
     let mut found = WatchedDevice::named(name);
     let mut latency = LatencySeries::default();
-    let mut columns = vec![Column::default(); FIGURES.len()];
-    let mut requests = Column::default();
+    let mut columns: Vec<Column> = FIGURES.iter().map(|of| Column::new(is_over_time(of))).collect();
+    let mut requests = Column::new(true);
     // Of most devices most seconds are like this; times of requests have no value then.
-    let nothing = DeviceCounts::default().rates(1_000_000_000);
     let idle = |columns: &mut [Column], requests: &mut Column, (us, interval_ns): (&[u64], u64)| {
         let mut idle = Idle::default();
         us.iter().for_each(|us| idle.add(*us as f64 / 1e6, is_short(*us, interval_ns)));
-        let rates = columns.iter_mut().zip(FIGURES).filter(|(_, (_, of))| of(&nothing).is_some());
+        let rates = columns.iter_mut().zip(FIGURES).filter(|(_, of)| is_over_time(of));
         rates.for_each(|(column, _)| column.push_zeros(idle));
         requests.push_zeros(idle);
     };
@@ -313,13 +334,12 @@ fn device<'a>(
                 idle(&mut columns, &mut requests, (&own[passed..*at], piece.interval_ns));
                 passed = at + 1;
                 found.total = found.total.plus(counts);
-                let (us, rates) = (own[*at], counts.rates(own[*at] * 1000));
+                let us = own[*at];
                 let (seconds, is_short) = (us as f64 / 1e6, is_short(us, piece.interval_ns));
-                requests.push(rates.reads.per_s + rates.writes.per_s, seconds, is_short);
+                let both = counts.reads.requests + counts.writes.requests;
+                requests.push((both as f64, seconds), is_short);
                 for (column, (_, of)) in columns.iter_mut().zip(FIGURES) {
-                    if let Some(value) = of(&rates) {
-                        column.push(value, seconds, is_short);
-                    }
+                    column.push(of(counts, seconds), is_short);
                 }
             }
             if taken > passed {

@@ -7,8 +7,8 @@ use super::counted::Lines;
 use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::order::Order;
-use fathom_base::units::{format_count, format_duration, format_length};
-use fathom_report::watch::answer::{application_text, lengths, number};
+use fathom_base::units::{format_count, format_duration, format_figure, format_length};
+use fathom_report::watch::answer::{application_text, lengths};
 use fathom_report::{answer, text};
 use fathom_study::watch::{
     DeviceCourse, Line, Stretches, WatchFigure, WatchSummary, WatchedDevice, peaks, summary,
@@ -297,8 +297,8 @@ fn devices(active: &[&WatchedDevice], found: &WatchSummary) -> Section {
 }
 
 fn row(device: &WatchedDevice, figure: &WatchFigure) -> [Cell; 8] {
-    let cell = |value: f64| Cell::number(number(value), value);
-    let interval = figure.interval.map(|i| Cell::number(i.range(number), i.low));
+    let cell = |value: f64| Cell::number(format_figure(value), value);
+    let interval = figure.interval.map(|i| Cell::number(i.range(format_figure), i.low));
     [
         title(device).into(),
         figure.name.clone().into(),

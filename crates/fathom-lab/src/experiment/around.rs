@@ -3,7 +3,7 @@
 use super::{machine, outline};
 use crate::lab::Lab;
 use fathom_base::order::Order;
-use fathom_base::units::{format_count, format_size, format_whole};
+use fathom_base::units::{format_count, format_figure, format_size, format_whole};
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::{Cell, CellRecord};
 use fathom_model::plan::outline::BeforeAfter;
@@ -240,7 +240,7 @@ fn baseline(records: &[Record], cells: &[Cell], plan: &Plan) -> Option<BeforeAft
         return none("its trials have no figure to compare");
     };
     let text = |value: f64| match value < 99.95 && name != "IOPS" {
-        true => format!("{value:.2} {name}"),
+        true => format!("{} {name}", format_figure(value)),
         false => format!("{} {name}", format_whole(value)),
     };
     let margin = plan.design.margin.max(DRIFT_SHARE);

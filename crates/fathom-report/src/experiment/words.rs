@@ -1,7 +1,7 @@
 //! Words for the figures of an experiment and for changes.
 
 pub use crate::ratio::{change, change_with, interval, scatter, times};
-use fathom_base::units::{format_ns, format_rate, format_size, format_whole};
+use fathom_base::units::{format_figure, format_ns, format_rate, format_size, format_whole};
 use fathom_model::plan::setup::SetupCapacity;
 use fathom_model::plan::{Metric, MetricUnit};
 use fathom_stats::equivalence::Decision;
@@ -71,6 +71,7 @@ pub fn value(metric: Metric, value: f64) -> String {
         MetricUnit::PerSecond if value < 9.95 => format!("{value:.1}"),
         MetricUnit::Share => format!("{:.1} %", 100.0 * value),
         MetricUnit::Index => format!("{value:.3}"),
+        MetricUnit::Own if value < 9.995 => format_figure(value),
         MetricUnit::Own if value < 99.95 => format!("{value:.2}"),
         MetricUnit::PerSecond | MetricUnit::Own => format_whole(value),
         MetricUnit::Nanoseconds => format_ns(value.round() as u64),
@@ -131,4 +132,22 @@ pub fn capacity(capacity: Option<&SetupCapacity>) -> [String; 2] {
 pub fn levels(levels: &[(String, String)]) -> String {
     let words: Vec<String> = levels.iter().map(|(f, l)| format!("{f}={l}")).collect();
     if words.is_empty() { "the only cell".to_owned() } else { words.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_an_application_keep_their_digits() {
+        for (number, text) in [
+            (0.0004, "0.000400"),
+            (0.0123, "0.0123"),
+            (5.25, "5.25"),
+            (10.1, "10.10"),
+            (1840.4, "1 840"),
+        ] {
+            assert_eq!(value(Metric::Application, number), text);
+        }
+    }
 }

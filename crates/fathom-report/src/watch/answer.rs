@@ -3,7 +3,7 @@
 use crate::figures::percentile_words;
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
-use fathom_base::units::{format_count, format_length, format_size};
+use fathom_base::units::{format_count, format_figure, format_length, format_size};
 use fathom_model::watch::{ApplicationRecord, ApplicationSample};
 use fathom_study::watch::{
     MeanChange, OnlyInOne, WatchChange, WatchComparison, WatchFigure, WatchSummary, WatchedDevice,
@@ -115,27 +115,16 @@ fn table_devices(summary: &WatchSummary) -> usize {
 }
 
 fn cells(name: &str, figure: &WatchFigure) -> [String; 7] {
-    let interval = figure.interval.map_or_else(String::new, |of| of.range(number));
+    let interval = figure.interval.map_or_else(String::new, |of| of.range(format_figure));
     [
         name.to_owned(),
         figure.name.clone(),
-        number(figure.median),
+        format_figure(figure.median),
         interval,
-        number(figure.mean),
-        number(figure.p95),
-        number(figure.max),
+        format_figure(figure.mean),
+        format_figure(figure.p95),
+        format_figure(figure.max),
     ]
-}
-
-/// A figure in the terms of iostat: three digits and more.
-#[must_use]
-pub fn number(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        v if v < 9.995 => format!("{value:.2}"),
-        v if v < 999.95 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
 }
 
 fn push_host(out: &mut String, summary: &WatchSummary, width: usize) {
@@ -181,7 +170,7 @@ fn push_application(out: &mut String, application: &ApplicationRecord, width: us
     );
     push_wrapped_to(out, width, "", &head);
     for (name, value) in &application.figures {
-        *out += &format!("  {} {}\n", printable(name), number(*value));
+        *out += &format!("  {} {}\n", printable(name), format_figure(*value));
     }
     // Of the end only the storage's part is known.
     let (without, least) = match application.is_cut_off {
@@ -277,10 +266,17 @@ pub fn comparison_text(comparison: &WatchComparison, width: usize) -> String {
         );
         push_wrapped_to(&mut out, width, "", &text);
     }
+    if let Some((own, all)) = comparison.summed_ns {
+        let [a, b, all] = [own[0], own[1], all].map(|ns| format_figure(ns as f64 / 1e9));
+        let text = format!(
+            "their intervals are not of one length, {a} s and {b} s: what was counted is summed up to intervals of {all} s in both, as medians and harmonic means depend on it"
+        );
+        push_wrapped_to(&mut out, width, "", &text);
+    }
     if !comparison.only_in_one.is_empty() {
         let one = |only: &OnlyInOne| {
             let OnlyInOne { side, device, requests_per_s } = only;
-            format!("{device} ({side}: {} requests a second)", number(*requests_per_s))
+            format!("{device} ({side}: {} requests a second)", format_figure(*requests_per_s))
         };
         let all: Vec<String> = comparison.only_in_one.iter().map(one).collect();
         let text = format!("only in one of them: {}", all.join(", "));
@@ -308,7 +304,7 @@ fn change_cells(name: &str, change: &WatchChange) -> [String; 7] {
 fn mean_cells(word: &str, mean: &MeanChange) -> [String; 7] {
     let percent =
         mean.change_percent.map_or_else(String::new, |percent| format!("{percent:+.1} %"));
-    let interval = mean.difference.map_or_else(|| "-".to_owned(), |of| of.range(number));
+    let interval = mean.difference.map_or_else(|| "-".to_owned(), |of| of.range(format_figure));
     let verdict = match (mean.differs, &mean.difference) {
         (true, _) => "differs",
         (false, Some(_)) => "no difference seen",
@@ -317,8 +313,8 @@ fn mean_cells(word: &str, mean: &MeanChange) -> [String; 7] {
     [
         String::new(),
         word.to_owned(),
-        number(mean.a),
-        number(mean.b),
+        format_figure(mean.a),
+        format_figure(mean.b),
         percent,
         interval,
         verdict.to_owned(),
@@ -483,6 +479,7 @@ mod tests {
             intervals: [60, 60],
             seconds: [60.0, 60.0],
             left_out: [0, 12],
+            summed_ns: Some(([100_000_000, 1_000_000_000], 1_000_000_000)),
             changes: vec![change, none],
             idle: vec!["sdy".into()],
             only_in_one: vec![OnlyInOne { side: "B", device: "sdz".into(), requests_per_s: 12.0 }],
@@ -491,6 +488,13 @@ mod tests {
         assert!(text.contains("+50.0 %") && text.contains("40.0 to 60.0  differs"), "{text}");
         assert!(text.contains("-2.00 to 4.00  no difference seen"), "{text}");
         assert!(text.contains("the first 1 min 00 s (60 intervals of A): 12 more of B"), "{text}");
+        let same = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            same.contains(
+                "0.100 s and 1.00 s: what was counted is summed up to intervals of 1.00 s"
+            ),
+            "{text}"
+        );
         assert!(text.contains("only in one of them: sdz (B: 12.0 requests a second)"), "{text}");
         let idle = WatchComparison { changes: Vec::new(), ..comparison };
         let text = comparison_text(&idle, 100);

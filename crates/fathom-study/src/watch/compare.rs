@@ -1,8 +1,11 @@
 //! Two watches side by side, over the same length: medians and means of the same figures of the same devices.
 
-use super::{FIGURES, LEVEL, WatchFigure, WatchedDevice, lengths_us, pieces, summed_up};
+use super::coarser::{coarser, common_ns};
+use super::{
+    FIGURES, LEVEL, WatchFigure, WatchedDevice, is_over_time, lengths_us, pieces, summed_up,
+};
 use fathom_model::record::Record;
-use fathom_model::watch::{DeviceCounts, FlowCounts};
+use fathom_model::watch::FlowCounts;
 use fathom_stats::interval::Interval;
 use fathom_stats::series::VALUES_MIN;
 use serde::Serialize;
@@ -58,6 +61,10 @@ pub struct WatchComparison {
     pub seconds: [f64; 2],
     /// Intervals at the end that were left out.
     pub left_out: [usize; 2],
+    /// Length of an interval of A and of B as asked for, where they are not the same, and the one that those of both were summed up to:
+    /// medians and harmonic means depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summed_ns: Option<([u64; 2], u64)>,
     /// Figures of devices that both have.
     pub changes: Vec<WatchChange>,
     /// Devices that both have and that did nothing in either.
@@ -83,7 +90,17 @@ pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
     let lengths = [lengths_us(a), lengths_us(b)];
     let intervals = same_length([a, b], &lengths);
     let left_out = [0, 1].map(|side| lengths[side].len() - intervals[side]);
-    let (a, b) = (summed_up(a, true, intervals[0]), summed_up(b, true, intervals[1]));
+    let summed_ns = interval_ns([a, b])
+        .filter(|own| own[0] != own[1])
+        .map(|own| (own, common_ns(own[0], own[1])));
+    let of = |records: &[Record], side: usize| match summed_ns {
+        Some((own, all)) if own[side] != all => {
+            let each = usize::try_from(all / own[side].max(1)).unwrap_or(usize::MAX);
+            summed_up(&coarser(records, intervals[side], each), true, usize::MAX)
+        }
+        _ => summed_up(records, true, intervals[side]),
+    };
+    let (a, b) = (of(a, 0), of(b, 1));
     let (mut changes, mut idle) = (Vec::new(), Vec::new());
     for device in &a.devices {
         let Some(other) = b.devices.iter().find(|other| other.name == device.name) else {
@@ -134,14 +151,13 @@ pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
     let mut only_in_one = only("A", &a.devices, &b.devices);
     only_in_one.extend(only("B", &b.devices, &a.devices));
     let seconds = [a.seconds, b.seconds];
-    WatchComparison { intervals, seconds, left_out, changes, idle, only_in_one }
+    WatchComparison { intervals, seconds, left_out, summed_ns, changes, idle, only_in_one }
 }
 
 /// A figure of a device that was watched and did nothing of the kind; none of one that only requests have.
 fn nothing(name: &str, device: &WatchedDevice) -> Option<WatchFigure> {
-    let none = DeviceCounts::default().rates(1_000_000_000);
-    let (_, of) = FIGURES.iter().find(|(known, _)| *known == name)?;
-    of(&none).filter(|_| device.intervals > 0)?;
+    let of = FIGURES.iter().find(|(known, _)| *known == name)?;
+    (is_over_time(of) && device.intervals > 0).then_some(())?;
     let zero = Interval { low: 0.0, high: 0.0, coverage: LEVEL };
     let interval = (device.intervals >= VALUES_MIN).then_some(zero);
     Some(WatchFigure {
@@ -159,8 +175,7 @@ fn nothing(name: &str, device: &WatchedDevice) -> Option<WatchFigure> {
 
 /// How many intervals of each make up the same length: of the same kind as many, else those that begin before the shorter one ends.
 fn same_length(records: [&[Record]; 2], lengths_us: &[Vec<u64>; 2]) -> [usize; 2] {
-    let kind = records.map(|records| pieces(records).next().map(|piece| piece.interval_ns));
-    if kind[0] == kind[1] {
+    if interval_ns(records).is_none_or(|own| own[0] == own[1]) {
         return [lengths_us[0].len().min(lengths_us[1].len()); 2];
     }
     let totals = [0, 1].map(|side| lengths_us[side].iter().sum::<u64>());
@@ -174,6 +189,12 @@ fn same_length(records: [&[Record]; 2], lengths_us: &[Vec<u64>; 2]) -> [usize; 2
         };
         lengths_us[side].iter().take_while(begins_before).count()
     })
+}
+
+/// Length of an interval of each as asked for; none without a watch.
+fn interval_ns(records: [&[Record]; 2]) -> Option<[u64; 2]> {
+    let [a, b] = records.map(|records| pieces(records).next().map(|piece| piece.interval_ns));
+    Some([a?, b?])
 }
 
 fn percent(a: f64, b: f64) -> Option<f64> {
@@ -196,17 +217,24 @@ fn difference(a: (f64, Option<Interval>), b: (f64, Option<Interval>)) -> Option<
 fn step(figure: &WatchFigure, device: &WatchedDevice) -> f64 {
     let seconds = device.seconds / device.intervals.max(1) as f64;
     let total = &device.total;
+    let (flow, rest) = match figure.name.trim_start_matches('%').split_at(1) {
+        ("r", rest) => (&total.reads, rest),
+        ("w", rest) => (&total.writes, rest),
+        ("d", rest) => (&total.discards, rest),
+        _ => (&FlowCounts::default(), figure.name.as_str()),
+    };
     let each = |requests: u64| requests as f64 / figure.intervals.max(1) as f64;
-    let request_kib = |flow: &FlowCounts| flow.sectors as f64 / 2.0 / flow.requests.max(1) as f64;
-    match figure.name.as_str() {
-        "r_await" => 1.0 / each(total.reads.requests),
-        "w_await" => 1.0 / each(total.writes.requests),
+    let request_kib = flow.sectors as f64 / 2.0 / flow.requests.max(1) as f64;
+    match rest {
+        "_await" => 1.0 / each(flow.requests),
         "f_await" => 1.0 / each(total.flushes),
-        "rkB/s" => request_kib(&total.reads) / seconds,
-        "wkB/s" => request_kib(&total.writes) / seconds,
+        "kB/s" => request_kib / seconds,
+        "areq-sz" => request_kib / each(flow.requests),
+        // Beside the share; merges a second, by their `/s`, are requests.
+        "rqm" => 100.0 / each(flow.requests + flow.merged),
         "aqu-sz" => 1e-3 / seconds,
         "%util" => 100.0 * TICK_S / seconds,
-        // r/s, w/s, d/s, f/s.
+        // r/s, w/s, d/s, f/s, and what was merged.
         _ => 1.0 / seconds,
     }
 }
@@ -397,6 +425,45 @@ mod tests {
         let found = compare(&seconds, &halves);
         // 0.5 s each, and 1.25 s the sixth: four seconds end in the seventh.
         assert_eq!((found.intervals, found.left_out), ([4, 7], [0, 13]));
+    }
+
+    /// A hundred reads in the first tenth of each second, and nothing in the others: by tenths the median is zero, by seconds it is
+    /// a hundred, and both are the same load.
+    #[test]
+    fn the_same_seconds_by_other_intervals_are_the_same() {
+        let burst = FlowCounts { requests: 100, took_ms: 10, sectors: 800, merged: 0 };
+        let watched = |length_ns: u64, count: u64, pieces: u64| -> Vec<Record> {
+            let each = count / pieces;
+            let piece = |at: u64| {
+                let mut piece = WatchRecord::new(length_ns, at * each);
+                for index in at * each..(at + 1) * each {
+                    let has_burst = index * length_ns % 1_000_000_000 == 0;
+                    let reads = if has_burst { burst } else { FlowCounts::default() };
+                    let counts = DeviceCounts { reads, ..DeviceCounts::default() };
+                    piece.push(&sample(index, length_ns, counts));
+                }
+                Record { watch: Some(Box::new(piece)), ..record() }
+            };
+            (0..pieces).map(piece).collect()
+        };
+        let (tenths, seconds) = (watched(100_000_000, 165, 11), watched(1_000_000_000, 16, 1));
+        let found = compare(&tenths, &seconds);
+        assert_eq!((found.intervals, found.left_out), ([160, 16], [5, 0]));
+        assert_eq!(found.summed_ns, Some(([100_000_000, 1_000_000_000], 1_000_000_000)));
+        let change = found.changes.iter().find(|change| change.figure == "r/s").expect("reads");
+        assert_eq!((change.a, change.b, change.differs), (100.0, 100.0, false));
+        assert_eq!(change.harmonic_mean.map(|mean| (mean.a, mean.b)), Some((100.0, 100.0)));
+        assert!(!found.changes.iter().any(|change| change.differs), "{:?}", found.changes);
+        // Where neither is a multiple of the other, both are summed up.
+        let found = compare(&watched(200_000_000, 80, 2), &watched(500_000_000, 32, 2));
+        assert_eq!(found.summed_ns.map(|(_, all)| all), Some(1_000_000_000));
+        assert_eq!(compare(&tenths, &tenths).summed_ns, None);
+        // A device that is there for a part of it has no interval in which it was half there.
+        let mut late = tenths;
+        late[0].watch.as_mut().expect("a piece").devices.clear();
+        let found = compare(&late, &seconds);
+        let change = found.changes.iter().find(|change| change.figure == "r/s").expect("reads");
+        assert_eq!((change.a, change.b), (100.0, 100.0));
     }
 
     #[test]

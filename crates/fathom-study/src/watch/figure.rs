@@ -16,11 +16,13 @@ pub(super) struct Column {
     /// After how many of these so many zeros stand, from front to back.
     gaps: Vec<(usize, usize)>,
     zeros: usize,
-    /// Those of intervals that are no whole ones: no values of the series, unless there are no others.
-    short: Vec<f64>,
-    /// All values, each by the length of its interval in seconds, and these lengths together.
-    sum: f64,
-    seconds: f64,
+    /// What each value was divided by, where that is no time: such a column keeps its zeros among the others.
+    weights: Option<Vec<f64>>,
+    /// Those of intervals that are no whole ones, with what they were divided by: no values of the series, unless there are no others.
+    short: Vec<(f64, f64)>,
+    /// What was divided, all together, and by what: seconds, or requests.
+    above_sum: f64,
+    below_sum: f64,
 }
 
 /// Intervals without anything, one after the other.
@@ -44,12 +46,29 @@ impl Idle {
 }
 
 impl Column {
-    /// Adds the value of an interval.
-    pub(super) fn push(&mut self, value: f64, seconds: f64, is_short: bool) {
-        self.sum += value * seconds;
-        self.seconds += seconds;
+    /// An empty one of a figure over time, or of one that only requests have.
+    pub(super) fn new(is_over_time: bool) -> Self {
+        Self { weights: (!is_over_time).then(Vec::new), ..Self::default() }
+    }
+
+    /// Adds the value of an interval: what is divided by what. It has none where that is zero.
+    pub(super) fn push(&mut self, (above, below): (f64, f64), is_short: bool) {
+        if below <= 0.0 {
+            return;
+        }
+        self.above_sum += above;
+        self.below_sum += below;
         if is_short {
-            self.short.push(value);
+            self.short.push((above / below, below));
+        } else {
+            self.keep(above / below, below);
+        }
+    }
+
+    fn keep(&mut self, value: f64, below: f64) {
+        if let Some(weights) = &mut self.weights {
+            weights.push(below);
+            self.above.push(value);
         } else if value > 0.0 {
             self.above.push(value);
         } else {
@@ -57,10 +76,10 @@ impl Column {
         }
     }
 
-    /// Adds zeros.
+    /// Adds zeros, to a figure over time.
     pub(super) fn push_zeros(&mut self, idle: Idle) {
-        self.seconds += idle.seconds;
-        self.short.extend(std::iter::repeat_n(0.0, idle.short));
+        self.below_sum += idle.seconds;
+        self.short.extend(std::iter::repeat_n((0.0, 0.0), idle.short));
         self.zeros_more(idle.count - idle.short);
     }
 
@@ -97,15 +116,32 @@ impl Column {
         values
     }
 
-    /// How well the mean is known, and what the series is worth in independent values.
-    fn known(&self) -> Option<SeriesMean> {
-        // The effort grows with the square: of days of seconds every n-th one is looked at, which makes the interval wider and
-        // never narrower.
+    /// Every how many-th value is looked at where the effort grows with the square: of days of seconds every n-th one, which makes
+    /// the interval wider and never narrower.
+    fn thinned(&self) -> usize {
         const LOOKED_AT_MAX: usize = 2000;
-        let thinned = self.every(self.len().div_ceil(LOOKED_AT_MAX).max(1));
-        Some(thinned)
-            .filter(|values| values.len() >= VALUES_MIN)
-            .and_then(|values| mean_of_series(&values, LEVEL).ok())
+        self.len().div_ceil(LOOKED_AT_MAX).max(1)
+    }
+
+    /// How well the mean of the values is known, and what the series is worth in independent values.
+    fn known(&self) -> Option<SeriesMean> {
+        known(&self.every(self.thinned()))
+    }
+
+    /// Where the mean lies. One by requests is a quotient of two sums: it is as unsure as what each interval puts on top of it.
+    fn mean_interval(&self, mean: f64, known_mean: Option<SeriesMean>) -> Option<Interval> {
+        let known = match &self.weights {
+            None => known_mean,
+            Some(weights) => {
+                let middle = weights.iter().sum::<f64>() / weights.len().max(1) as f64;
+                let each = self.above.iter().zip(weights).step_by(self.thinned());
+                let each = each.map(|(value, weight)| (value - mean) * weight / middle);
+                known(&each.collect::<Vec<f64>>())
+            }
+        }?;
+        let (low, high) =
+            (known.interval.low + mean - known.mean, known.interval.high + mean - known.mean);
+        Some(Interval { low, high, ..known.interval })
     }
 
     /// The harmonic mean; none when there is a zero, or nothing.
@@ -115,28 +151,22 @@ impl Column {
 
     /// What it comes to; none without any value, or when all are zero.
     pub(super) fn figure(mut self, name: &str) -> Option<WatchFigure> {
-        let max = self.above.iter().chain(&self.short).copied().fold(0.0, f64::max);
+        let short = self.short.iter().map(|(value, _)| value);
+        let max = self.above.iter().chain(short).copied().fold(0.0, f64::max);
         if max <= 0.0 {
             return None;
         }
         if self.len() == 0 {
             let short = std::mem::take(&mut self.short);
-            short.into_iter().for_each(|value| self.push(value, 0.0, false));
+            short.into_iter().for_each(|(value, below)| self.keep(value, below));
         }
         let known = self.known();
         let reach = known.map(|known| {
             // As far as so many independent values as the series is worth demand.
             -normal_quantile((1.0 - LEVEL) / 2.0) / (2.0 * known.effective_size.sqrt())
         });
-        let mean = match self.seconds {
-            0.0 => self.above.iter().sum::<f64>() / self.len() as f64,
-            seconds => self.sum / seconds,
-        };
-        let mean_interval = known.map(|known| Interval {
-            low: known.interval.low + mean - known.mean,
-            high: known.interval.high + mean - known.mean,
-            ..known.interval
-        });
+        let mean = self.above_sum / self.below_sum;
+        let mean_interval = self.mean_interval(mean, known);
         let harmonic_mean = self.harmonic_mean();
         let intervals = self.len();
         let (low, high) =
@@ -158,6 +188,10 @@ impl Column {
     }
 }
 
+fn known(values: &[f64]) -> Option<SeriesMean> {
+    (values.len() >= VALUES_MIN).then(|| mean_of_series(values, LEVEL).ok()).flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +199,7 @@ mod tests {
 
     fn column(values: &[f64]) -> Column {
         let mut column = Column::default();
-        values.iter().for_each(|value| column.push(*value, 1.0, false));
+        values.iter().for_each(|value| column.push((*value, 1.0), false));
         column
     }
 
@@ -208,7 +242,7 @@ mod tests {
         }
         let mut runs = column(&[0.0, 0.0, 5.0]);
         runs.push_zeros(Idle { count: 3, short: 0, seconds: 3.0 });
-        runs.push(7.0, 1.0, false);
+        runs.push((7.0, 1.0), false);
         assert_eq!(runs.every(1), [0.0, 0.0, 5.0, 0.0, 0.0, 0.0, 7.0]);
         let figure = runs.figure("r/s").expect("values");
         assert_eq!((figure.intervals, figure.median, figure.max), (7, 0.0, 7.0));
@@ -218,6 +252,29 @@ mod tests {
             column(&[1.0, 0.5]).figure("r/s").and_then(|f| f.harmonic_mean),
             Some(2.0 / 3.0)
         );
+    }
+
+    /// Ten seconds of a thousand reads of 0.1 ms and ten of one read of 20 ms: the mean of all reads, and not of the seconds.
+    #[test]
+    fn a_mean_of_requests_counts_requests() {
+        let mut column = Column::new(false);
+        for _ in 0..10 {
+            column.push((100.0, 1000.0), false);
+            column.push((20.0, 1.0), false);
+            column.push((0.0, 0.0), false);
+        }
+        let figure = column.figure("r_await").expect("values");
+        assert_eq!((figure.intervals, figure.max), (20, 20.0));
+        assert!((figure.mean - 1200.0 / 10_010.0).abs() < 1e-12, "{figure:?}");
+        let interval = figure.mean_interval.expect("long enough");
+        assert!(interval.low > 0.0 && interval.low < figure.mean, "{interval:?}");
+        assert!(interval.high > figure.mean && interval.high < 0.2, "{interval:?}");
+        // A time that is too short for the counters is one of zero, and counts.
+        let mut column = Column::new(false);
+        (0..4).for_each(|at| column.push((f64::from(at % 2) * 10.0, 10.0), false));
+        let figure = column.figure("r_await").expect("values");
+        assert_eq!((figure.intervals, figure.median, figure.mean), (4, 0.5, 0.5));
+        assert_eq!(figure.harmonic_mean, None);
     }
 
     #[test]
