@@ -387,6 +387,9 @@ pub struct CaptureInterval {
     pub depth_max: u64,
     /// Times of reads and writes that ended in it, from their arrival.
     pub latency_ns: SparseHistogram,
+    /// Events were lost in it, or may have been: what is counted is at least that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_lossy: bool,
 }
 
 /// Requests by time and place.

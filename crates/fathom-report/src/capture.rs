@@ -125,11 +125,14 @@ pub fn classes(capture: &CaptureRecord) -> Table {
         table.row([
             class.class.clone(),
             format_share(class.count as f64 / capture.requests() as f64),
-            format_count((class.count as f64 / seconds).round() as u64),
+            at_least(
+                capture.lacks_events(),
+                format_count((class.count as f64 / seconds).round() as u64),
+            ),
             if class.bytes == 0 {
                 String::new()
             } else {
-                format_rate(class.bytes as f64 / seconds)
+                at_least(capture.lacks_events(), format_rate(class.bytes as f64 / seconds))
             },
             size(class.size_mean),
             size(class.size_deviation),
@@ -147,6 +150,15 @@ pub fn classes(capture: &CaptureRecord) -> Table {
         ]);
     }
     table
+}
+
+/// A rate as text; where events are missing it may have been more, and of none nothing is known.
+fn at_least(is_lossy: bool, rate: String) -> String {
+    match is_lossy {
+        false => rate,
+        true if rate.starts_with("0 ") || rate == "0" => "-".to_owned(),
+        true => format!(">= {rate}"),
+    }
 }
 
 /// What the columns of [`classes`] are.
@@ -171,7 +183,9 @@ pub fn classes_note(capture: &CaptureRecord) -> String {
     );
     let mut few = NotEnough::default();
     capture.classes.iter().for_each(|class| few.look_at(latency_of(capture, class), &PERCENTILES));
-    [Some(note), few.note()].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let lost = ">=: at least that, as events were lost; - where none is left.".to_owned();
+    let lost = capture.lacks_events().then_some(lost);
+    [Some(note), lost, few.note()].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// The two parts of the latency of each class, with what they are; none where the trace does not tell them apart.
@@ -510,7 +524,6 @@ fn start(start_ns: u64, length_ns: u64) -> String {
     }
 }
 
-/// Ten rows at the most.
 /// How it went over time, in ten rows, with what is said of the percentiles that are missing in it.
 fn course(capture: &CaptureRecord) -> (Table, Option<String>) {
     let mut few = NotEnough::default();
@@ -533,7 +546,9 @@ fn course(capture: &CaptureRecord) -> (Table, Option<String>) {
         let sum = |of: fn(&fathom_model::capture::CaptureInterval) -> u64| {
             rows.iter().map(of).sum::<u64>()
         };
-        let count = |of| format_count(per_s(sum(of)).round() as u64);
+        let is_lossy = capture.lacks_events() && rows.iter().any(|row| row.is_lossy);
+        let count = |of| at_least(is_lossy, format_count(per_s(sum(of)).round() as u64));
+        let rate = |of| at_least(is_lossy, format_rate(per_s(sum(of))));
         let mut latency = Histogram::new();
         rows.iter().for_each(|row| latency.merge_sparse(&row.latency_ns));
         few.look_at(&latency, &PERCENTILES);
@@ -542,8 +557,8 @@ fn course(capture: &CaptureRecord) -> (Table, Option<String>) {
             start(rows[0].start_ns, rows[0].length_ns.saturating_mul(each as u64)),
             count(|row| row.reads),
             count(|row| row.writes),
-            format_rate(per_s(sum(|row| row.read_bytes))),
-            format_rate(per_s(sum(|row| row.write_bytes))),
+            rate(|row| row.read_bytes),
+            rate(|row| row.write_bytes),
             count(|row| row.seeks),
             if capture.knows_depth() {
                 format!("{:.1}", depth / ns.max(1) as f64)

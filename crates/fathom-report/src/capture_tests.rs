@@ -120,6 +120,46 @@ fn nothing_and_little_have_a_page_too() {
     assert!(page.lines().count() < 40, "{page}");
 }
 
+/// A device of which nothing is known is not idle.
+#[test]
+fn where_events_were_lost_rates_are_not_zero() {
+    let interval = |at: u64, reads: u64, is_lossy: bool| CaptureInterval {
+        start_ns: at * 100_000_000,
+        length_ns: 100_000_000,
+        reads,
+        read_bytes: 4096 * reads,
+        is_lossy,
+        ..CaptureInterval::default()
+    };
+    let series = vec![interval(0, 10_000, false), interval(1, 3_000, true), interval(2, 0, true)];
+    let class = CaptureClass {
+        class: "read".into(),
+        count: 13_000,
+        bytes: 4096 * 13_000,
+        ..CaptureClass::default()
+    };
+    let mut capture = CaptureRecord {
+        window_ns: 300_000_000,
+        events: 26_000,
+        classes: vec![class],
+        series,
+        ..CaptureRecord::default()
+    };
+    let rows = |capture: &CaptureRecord| {
+        let rows = course(capture).0.render_to(0, 200);
+        let row = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        rows.lines().skip(1).map(row).collect::<Vec<_>>()
+    };
+    assert!(rows(&capture)[2].starts_with("0.2 s 0 0 0 B/s"), "{:?}", rows(&capture));
+    capture.faults.lost = 20_000;
+    let rows = rows(&capture);
+    assert!(rows[0].starts_with("0.0 s 100 000 0"), "{rows:?}");
+    assert!(rows[1].starts_with("0.1 s >= 30 000 - >= 122.9 MB/s -"), "{rows:?}");
+    assert!(rows[2].starts_with("0.2 s - - - - -"), "{rows:?}");
+    let page = text(&capture, 200);
+    assert!(page.contains(">= 43 333") && page.contains(">=: at least that"), "{page}");
+}
+
 #[test]
 fn what_rests_on_few_windows_or_on_lost_ends_is_not_told_as_if_it_did_not() {
     let line = |of: &CaptureRecord, name| {

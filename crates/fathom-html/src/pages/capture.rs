@@ -185,6 +185,14 @@ fn seeks(capture: &CaptureRecord) -> Option<Chart> {
     (!chart.is_empty()).then_some(chart)
 }
 
+/// A rate over the intervals of a capture; none where all that happened may have been lost.
+fn per_s(capture: &CaptureRecord, of: fn(&CaptureInterval) -> u64) -> Vec<Point> {
+    line(capture, |interval| {
+        let is_known = of(interval) > 0 || !(interval.is_lossy && capture.lacks_events());
+        is_known.then(|| of(interval) as f64 * 1e9 / interval.length_ns.max(1) as f64)
+    })
+}
+
 /// A line over the intervals of a capture.
 fn line(capture: &CaptureRecord, of: impl Fn(&CaptureInterval) -> Option<f64>) -> Vec<Point> {
     let point = |interval: &CaptureInterval| {
@@ -213,27 +221,24 @@ fn over_time(
 }
 
 fn rates(capture: &CaptureRecord) -> Option<Chart> {
-    let per_s = |count: u64, of: &CaptureInterval| count as f64 * 1e9 / of.length_ns.max(1) as f64;
     let lines = vec![
-        ("reads", line(capture, |of| Some(per_s(of.reads, of)))),
-        ("writes", line(capture, |of| Some(per_s(of.writes, of)))),
-        ("others", line(capture, |of| Some(per_s(of.others, of)))),
+        ("reads", per_s(capture, |of| of.reads)),
+        ("writes", per_s(capture, |of| of.writes)),
+        ("others", per_s(capture, |of| of.others)),
     ];
     over_time(capture, "Requests", Axis::new("arrived", Unit::PerSecond), lines)
 }
 
 fn throughput(capture: &CaptureRecord) -> Option<Chart> {
-    let per_s = |bytes: u64, of: &CaptureInterval| bytes as f64 * 1e9 / of.length_ns.max(1) as f64;
     let lines = vec![
-        ("read", line(capture, |of| Some(per_s(of.read_bytes, of)))),
-        ("written", line(capture, |of| Some(per_s(of.write_bytes, of)))),
+        ("read", per_s(capture, |of| of.read_bytes)),
+        ("written", per_s(capture, |of| of.write_bytes)),
     ];
     over_time(capture, "Throughput", Axis::new("arrived", Unit::BytesPerSecond), lines)
 }
 
 fn seek_rate(capture: &CaptureRecord) -> Option<Chart> {
-    let per_s = |of: &CaptureInterval| of.seeks as f64 * 1e9 / of.length_ns.max(1) as f64;
-    let lines = vec![("seeks", line(capture, |of| Some(per_s(of))))];
+    let lines = vec![("seeks", per_s(capture, |of| of.seeks))];
     let chart =
         over_time(capture, "Seeks", Axis::new("of more than 64 KiB", Unit::PerSecond), lines);
     chart.map(|chart| {

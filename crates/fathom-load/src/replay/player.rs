@@ -6,6 +6,7 @@ use crate::engine::Op;
 use fathom_base::clock::Clock;
 use fathom_base::content::Filler;
 use fathom_sys::clock::FastClock;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +19,9 @@ const LOOK_NS: u64 = 20_000_000;
 const HUNGRY_NS: u64 = 200_000;
 /// So many are handed over at once at most: the first of them waits for the others.
 const BATCH: usize = 8;
+
+/// So long takes the content of a KiB at most, on a slow processor: 4 GB/s are 256 ns.
+const CONTENT_NS_PER_KIB: u64 = 500;
 
 /// What a short transfer counts as.
 const EIO: i32 = 5;
@@ -40,6 +44,16 @@ impl Slot {
     fn arrived_ns(&self, part: &ReplayRequest) -> u64 {
         self.late_ns.map_or(self.start_ns, |late_ns| part.due_ns + late_ns)
     }
+}
+
+/// What is handed over together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Group {
+    slots: usize,
+    /// When the last of them is due.
+    due_ns: u64,
+    /// The one that comes next goes with them.
+    is_followed: bool,
 }
 
 /// Which part of a request is in flight.
@@ -97,12 +111,10 @@ pub(super) struct Player<'a, 'f> {
     slots: Vec<Slot>,
     free: Vec<u32>,
     next: Option<ReplayRequest>,
-    /// Slots of the next ones that are handed over together, with buffers that are filled: only their time is waited for.
-    staged: Vec<u32>,
-    /// When the last of them is due.
-    staged_due_ns: u64,
-    /// The one that comes next goes with them.
-    is_followed: bool,
+    /// Slots of the next ones in their order, with buffers that are filled: only their time is waited for.
+    staged: VecDeque<u32>,
+    /// Which of them are handed over together.
+    groups: VecDeque<Group>,
     in_flight: u32,
     /// Not handed over yet.
     queued: u32,
@@ -132,9 +144,8 @@ impl<'a, 'f> Player<'a, 'f> {
             slots: vec![Slot::default(); rules.depth as usize],
             free: (0..rules.depth).rev().collect(),
             next: None,
-            staged: Vec::with_capacity(rules.depth as usize),
-            staged_due_ns: 0,
-            is_followed: false,
+            staged: VecDeque::with_capacity(rules.depth as usize),
+            groups: VecDeque::with_capacity(rules.depth as usize),
             in_flight: 0,
             queued: 0,
             filler: Filler::noise(rules.seed),
@@ -226,25 +237,25 @@ impl<'a, 'f> Player<'a, 'f> {
             if let Some(coming) = self.stage()? {
                 return Ok(coming);
             }
-            if self.staged.is_empty() {
-                break;
-            }
+            let Some(group) = self.groups.front().copied() else { break };
             // After the buffers were filled: that is no part of their time.
             let start_ns = self.now_ns();
-            if self.rules.is_timed && self.staged_due_ns > start_ns {
-                return Ok(Coming::At(self.staged_due_ns));
+            if self.rules.is_timed && group.due_ns > start_ns {
+                self.stage_more(group.due_ns)?;
+                return Ok(Coming::At(group.due_ns));
             }
-            started += self.staged.len();
-            self.start(start_ns);
+            started += group.slots;
+            self.start(group, start_ns);
         }
         Ok(Coming::Now)
     }
 
-    /// Starts what is ready.
-    fn start(&mut self, start_ns: u64) {
-        let late_ns = self.rules.is_timed.then(|| start_ns - self.staged_due_ns);
-        for at in 0..self.staged.len() {
-            let slot = self.staged[at];
+    /// Starts the first of what is ready.
+    fn start(&mut self, group: Group, start_ns: u64) {
+        self.groups.pop_front();
+        let late_ns = self.rules.is_timed.then(|| start_ns - group.due_ns);
+        for _ in 0..group.slots {
+            let Some(slot) = self.staged.pop_front() else { break };
             let of = &mut self.slots[slot as usize];
             let Some(whole) = of.whole else { continue };
             (of.start_ns, of.late_ns, of.step) = (start_ns, late_ns, Step::first(&whole));
@@ -255,49 +266,74 @@ impl<'a, 'f> Player<'a, 'f> {
             self.queue(slot, op);
             self.log(slot, None);
         }
-        self.staged.clear();
-        self.staged_due_ns = 0;
     }
 
-    /// Makes the next request ready, with those that go with it. Else says what is to come.
+    /// Makes the next request ready, with those that go with it, unless it is. Else says what is to come.
     fn stage(&mut self) -> io::Result<Option<Coming>> {
-        loop {
-            if self.next.is_none() {
-                // Read before the queue: what was pushed before is then seen.
-                let is_fed = self.queues.is_fed.load(Ordering::Acquire);
-                self.next = self.queues.requests.pop();
-                let is_waited_for = self.staged.is_empty() || self.is_followed && !is_fed;
-                if self.next.is_none() && is_waited_for {
-                    self.starved += u64::from(!is_fed);
-                    return Ok(Some(if is_fed { Coming::Never } else { Coming::Unknown }));
+        while self.groups.len() < 2 && self.groups.front().is_none_or(|group| group.is_followed) {
+            match self.stage_one()? {
+                None => {}
+                Some(Coming::Unknown) => {
+                    self.starved += 1;
+                    return Ok(Some(Coming::Unknown));
                 }
+                other => return Ok(other.filter(|_| self.groups.is_empty())),
             }
-            let Some(request) = self.next else { return Ok(None) };
-            if !self.staged.is_empty() && !self.is_followed {
-                return Ok(None);
-            }
-            let Some(slot) = self.slot_for(&request) else {
-                return Ok(self.staged.is_empty().then_some(Coming::WithRoom));
-            };
-            self.next = None;
-            self.make_ready(request, slot)?;
         }
+        Ok(None)
     }
 
-    /// The slot of the one before where that has room behind it, else a new one; none without any.
+    /// While nothing is in flight, makes those ready that come after the first one, as many as there is time for: the requests of a burst
+    /// start one after the other then, and not each after the content of the one before.
+    fn stage_more(&mut self, due_ns: u64) -> io::Result<()> {
+        while self.in_flight == 0 {
+            self.next = self.next.or_else(|| self.queues.requests.pop());
+            let Some(next) = self.next else { break };
+            let takes_ns = u64::from(next.size_bytes) * CONTENT_NS_PER_KIB / 1024;
+            let has_time = self.now_ns() + AWAKE_NS + takes_ns < due_ns;
+            if !has_time || self.stage_one()?.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one more request ready. Else says what is missing for it.
+    fn stage_one(&mut self) -> io::Result<Option<Coming>> {
+        if self.next.is_none() {
+            // Read before the queue: what was pushed before is then seen.
+            let is_fed = self.queues.is_fed.load(Ordering::Acquire);
+            self.next = self.queues.requests.pop();
+            if self.next.is_none() {
+                return Ok(Some(if is_fed { Coming::Never } else { Coming::Unknown }));
+            }
+        }
+        let Some(request) = self.next else { return Ok(None) };
+        let Some(slot) = self.slot_for(&request) else { return Ok(Some(Coming::WithRoom)) };
+        self.next = None;
+        self.make_ready(request, slot)?;
+        Ok(None)
+    }
+
+    /// The slot of the one before where it goes with that and there is room behind it, else a new one; none without any.
     fn slot_for(&mut self, request: &ReplayRequest) -> Option<u32> {
+        let is_joined = self.groups.back().is_some_and(|group| group.is_followed);
         let has_room = |slot: &u32| {
             let whole = self.slots[*slot as usize].whole;
-            whole.is_some_and(|whole| whole.takes(request, self.rules.buffer_bytes))
+            is_joined && whole.is_some_and(|whole| whole.takes(request, self.rules.buffer_bytes))
         };
-        if let Some(slot) = self.staged.last().copied().filter(has_room) {
+        if let Some(slot) = self.staged.back().copied().filter(has_room) {
             return Some(slot);
         }
         let slot = self.free.pop()?;
         let of = &mut self.slots[slot as usize];
         of.whole = None;
         of.parts.clear();
-        self.staged.push(slot);
+        self.staged.push_back(slot);
+        if !is_joined {
+            self.groups.push_back(Group::default());
+        }
+        self.groups.back_mut().into_iter().for_each(|group| group.slots += 1);
         Some(slot)
     }
 
@@ -310,8 +346,10 @@ impl<'a, 'f> Player<'a, 'f> {
             None => request,
         });
         of.parts.push(request);
-        self.staged_due_ns = self.staged_due_ns.max(request.due_ns);
-        self.is_followed = request.is_followed;
+        if let Some(group) = self.groups.back_mut() {
+            group.due_ns = group.due_ns.max(request.due_ns);
+            group.is_followed = request.is_followed;
+        }
         if request.kind == ReplayKind::Write {
             // Those that have started do not wait for the content of this one.
             if self.queued > 0 {
@@ -363,6 +401,54 @@ impl<'a, 'f> Player<'a, 'f> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_sys::arena::Arena;
+    use fathom_sys::request::FileTable;
+    use std::os::fd::AsFd;
+
+    /// Eight large writes that are due together in an hour: all their content is there before the first of them starts, and those behind
+    /// them wait for room.
+    #[test]
+    fn the_content_of_a_burst_is_made_in_the_pause_before_it() {
+        const SIZE_BYTES: u32 = 1 << 20;
+        let name = format!("fathom-player-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let file = std::fs::File::create(&path).expect("a file");
+        std::fs::remove_file(&path).expect("removed");
+        let queues = ReplayQueues::new(32);
+        for number in 0..12 {
+            let request = ReplayRequest {
+                due_ns: 3_600_000_000_000 + number * 35_000,
+                kind: ReplayKind::Write,
+                offset_bytes: number * u64::from(SIZE_BYTES),
+                size_bytes: SIZE_BYTES,
+                flush_before: false,
+                flush_after: false,
+                is_rest: false,
+                is_followed: number == 2,
+            };
+            queues.requests.push(request).expect("room");
+        }
+        let rules = ReplayRules {
+            depth: 8,
+            buffer_bytes: SIZE_BYTES,
+            is_timed: true,
+            with_ring: false,
+            seed: 3,
+        };
+        let table = FileTable::new(&[file.as_fd()]).expect("a table");
+        let arena = Arena::new(8, SIZE_BYTES as usize).expect("buffers");
+        let way = Way::new(table, arena, false).expect("libaio");
+        let clock = FastClock::monotonic();
+        let mut player = Player::new(way, &clock, rules, &queues);
+        assert_eq!(player.issue().expect("issued"), Coming::At(3_600_000_000_000));
+        let slots: Vec<usize> = player.groups.iter().map(|group| group.slots).collect();
+        assert_eq!((slots, player.in_flight, player.starved), (vec![1, 1, 2, 1, 1, 1, 1], 0, 0));
+        for slot in 0..8 {
+            let content = player.way.buffer_mut(slot);
+            assert!(content.iter().any(|byte| *byte != 0), "slot {slot}");
+        }
+        assert_eq!(queues.requests.len(), 3, "the ninth waits for room");
+    }
 
     #[test]
     fn a_commit_is_a_flush_a_write_and_a_flush() {

@@ -9,6 +9,7 @@
 use super::event::{Action, Event, Names, Others, TIME_NS_MAX, place};
 use super::file::TraceError;
 use super::numbers::Numbers;
+use std::collections::HashMap;
 use std::io::BufRead;
 
 /// A line is longer only in a file of something else.
@@ -27,8 +28,8 @@ pub struct Text<R> {
     events: u64,
     strange: u64,
     cut_off: bool,
-    /// Of each device and processor.
-    numbers: Numbers<(String, u16)>,
+    /// Of each device a row for each processor.
+    numbers: HashMap<String, Numbers<u16>>,
     /// Lines are missing since it was last asked.
     has_gap: bool,
 }
@@ -53,7 +54,7 @@ impl<R: BufRead> Text<R> {
         let (names, line) = (Names::default(), Vec::new());
         let others = Others::default();
         let (skipped, events, strange, cut_off) = (0, 0, 0, false);
-        let (numbers, has_gap) = (Numbers::default(), false);
+        let (numbers, has_gap) = (HashMap::new(), false);
         Self {
             input,
             names,
@@ -94,14 +95,19 @@ impl<R: BufRead> Text<R> {
         self.cut_off
     }
 
-    /// Records that are missing, as the numbers of lines tell: they were lost, or left out of the text.
+    /// Its own numbers; none before its first line.
+    fn own_numbers(&self) -> Option<&Numbers<u16>> {
+        self.numbers.get(self.device.as_deref()?)
+    }
+
+    /// Records of the device that are missing, as the numbers of lines tell: they were lost, or left out of the text.
     pub fn lost(&self) -> u64 {
-        self.numbers.missing()
+        self.own_numbers().map_or(0, Numbers::missing)
     }
 
     /// Records that are missing at its beginning, by the same numbers.
     pub fn before_first(&self) -> u64 {
-        self.numbers.before_first()
+        self.own_numbers().map_or(0, Numbers::before_first)
     }
 
     /// True once after each place where lines are missing.
@@ -139,7 +145,9 @@ impl<R: BufRead> Iterator for Text<R> {
             }
             let text = String::from_utf8_lossy(&self.line).into_owned();
             if let Some((device, cpu, number)) = numbered(&text) {
-                self.has_gap |= self.numbers.is_behind_gap((device.to_owned(), cpu), number);
+                let rows = self.numbers.entry(device.to_owned()).or_default();
+                let is_behind_gap = rows.is_behind_gap(cpu, number);
+                self.has_gap |= is_behind_gap && self.device.as_deref() == Some(device);
             }
             let is_last = !text.ends_with('\n') && self.line.len() < LINE_BYTES_MAX as usize;
             match parse(&text, &mut self.device, &mut self.names) {
@@ -337,6 +345,28 @@ Total (8,0):
         let mut text = Text::new(late.as_bytes());
         assert_eq!(text.by_ref().count(), 2);
         assert_eq!((text.lost(), text.before_first()), (0, 3000));
+    }
+
+    /// Lines 100 to 200 of the other device are missing, or of this one.
+    #[test]
+    fn what_is_missing_of_another_device_is_not_missing_here() {
+        let line = |device: &str, number: u64| {
+            format!("{device} 0 {number} 0.{number:06} 697 Q R {number} + 8 [x]\n")
+        };
+        let of = |number: u64| {
+            let other = Some(line("8,32", number)).filter(|_| !(100..=200).contains(&number));
+            line("7,3", number) + &other.unwrap_or_default()
+        };
+        let lines: String = (1..=600).map(of).collect();
+        let lost = |device: (u32, u32)| {
+            let mut text = Text::new(lines.as_bytes()).of_device(device);
+            let mut gaps = 0;
+            while text.next().is_some() {
+                gaps += u64::from(text.take_gap());
+            }
+            (text.lost(), gaps)
+        };
+        assert_eq!((lost((7, 3)), lost((8, 32))), ((0, 0), (101, 1)));
     }
 
     /// Whatever is left of the last line, as long as it is no event.

@@ -61,7 +61,8 @@ pub struct Merged<R> {
 struct One<R> {
     input: R,
     /// Of each processor and device: a file may hold several.
-    numbers: Numbers<(u32, u32)>,
+    /// Of each device a row for each processor.
+    numbers: HashMap<u32, Numbers<u32>>,
     /// Where the next record begins.
     at: u64,
     course: Course,
@@ -101,7 +102,7 @@ impl<R: Read> Merged<R> {
     pub fn new(inputs: Vec<R>) -> Result<Self, TraceError> {
         let one = |input| One {
             input,
-            numbers: Numbers::default(),
+            numbers: HashMap::new(),
             at: 0,
             course: Course::default(),
             next: None,
@@ -153,9 +154,10 @@ impl<R: Read> Merged<R> {
         self.skipped
     }
 
-    /// Records that are missing, as their numbers tell.
+    /// Records of the device that are missing, as their numbers tell.
     pub fn lost(&self) -> u64 {
-        self.files.iter().map(|one| one.numbers.missing()).sum()
+        let rows = |one: &One<R>| one.numbers.get(&self.device?).map(Numbers::missing);
+        self.files.iter().filter_map(rows).sum()
     }
 
     /// Processors whose files end long before those of the others, when all have been read. A load that moved away does that too.
@@ -287,7 +289,7 @@ impl<R> One<R> {
         if (raw.u32(28) >> 16) & NOTIFY != 0 {
             return false;
         }
-        self.numbers.is_behind_gap((raw.u32(36), raw.u32(40)), raw.u32(4))
+        self.numbers.entry(raw.device()).or_default().is_behind_gap(raw.u32(40), raw.u32(4))
     }
 }
 
@@ -324,11 +326,15 @@ impl<R: Read> Iterator for Merged<R> {
                 .min()?;
             let number = first.1;
             let raw = self.files[number].next.take()?;
-            self.has_gap |= raw.is_behind_gap;
+            // What is missing of another device is not missing here.
+            let device = self.device.unwrap_or_else(|| raw.device());
+            let is_behind_gap = |raw: &Raw| raw.is_behind_gap && raw.device() == device;
+            self.has_gap |= is_behind_gap(&raw);
             if let Err(error) = self.refill(number) {
                 return Some(Err(error));
             }
-            if let Some(next) = self.files[number].next.as_ref().filter(|next| next.is_behind_gap) {
+            if let Some(next) = self.files[number].next.as_ref().filter(|next| is_behind_gap(next))
+            {
                 let (from_ns, to_ns) = self.hole.unwrap_or((raw.time_ns, next.time_ns));
                 self.hole = Some((from_ns.min(raw.time_ns), to_ns.max(next.time_ns)));
             }
@@ -411,6 +417,10 @@ impl Raw {
 
     fn u16(&self, at: usize) -> u16 {
         u16::from_le_bytes(self.bytes(at))
+    }
+
+    fn device(&self) -> u32 {
+        self.u32(36)
     }
 
     fn u32(&self, at: usize) -> u32 {

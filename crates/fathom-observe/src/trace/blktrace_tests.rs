@@ -190,6 +190,16 @@ fn what_is_missing_is_counted() {
         // Another trace behind it begins to count once more.
         let twice = [&first[..], &first[..]].concat();
         assert_eq!(lost(&[twice, second]).0, 0);
+        // What is missing of another device is not missing here.
+        let other = |number: u32| {
+            let mut of_other = record(number, &rows()[2], is_little);
+            let device = (8u32 << 20) | 16;
+            let bytes = if is_little { device.to_le_bytes() } else { device.to_be_bytes() };
+            of_other[36..40].copy_from_slice(&bytes);
+            of_other
+        };
+        let beside = [first.clone(), other(1), other(9)].concat();
+        assert_eq!(lost(&[beside]), (0, vec![]));
         // Both processors in one file, in the order of time, as other programs merge them: each counts by itself.
         let (mut merged, mut counts) = (Vec::new(), [0, 1000]);
         for row in &rows() {

@@ -18,6 +18,9 @@ pub const FAR: f64 = 0.25;
 /// other the kernel sees them is the speed of its processor.
 const TOGETHER_NS: u64 = 10_000;
 
+/// And gaps that differ by less than that, or by less than one in a hundred, are the same: no storage sees it.
+const SAME_NS: u64 = 5_000;
+
 /// What is changed on purpose, and so is no unlikeness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changed {
@@ -36,15 +39,7 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
     let unless = |is_changed: bool| if is_changed { DistanceOf::Changed } else { Load };
     let mut all = Vec::new();
     let mut add = |figure: &str, a: &Histogram, b: &Histogram, of| {
-        let distance = match figure {
-            GAPS => gaps(a, b),
-            _ => distance(a, b),
-        };
-        if let Some(distance) = distance {
-            let (median_a, median_b) = (a.quantile(0.5), b.quantile(0.5));
-            let figure = figure.to_owned();
-            all.push(CaptureDistance { figure, distance, median_a, median_b, of });
-        }
+        all.extend(of_histograms(figure, a, b, of));
     };
     for (figure, word) in [("size of reads", "read"), ("size of writes", "write")] {
         let [of_a, of_b] = sizes([a, b], word);
@@ -53,6 +48,10 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
     let places = unless(changed.places);
     add("distance of places", &a.places.seek_bytes, &b.places.seek_bytes, places);
     add(GAPS, &a.arrivals.gap_ns, &b.arrivals.gap_ns, unless(changed.times));
+    all.extend(bursts(a, b, unless(changed.times)));
+    let mut add = |figure: &str, a: &Histogram, b: &Histogram, of| {
+        all.extend(of_histograms(figure, a, b, of));
+    };
     add(IN_FLIGHT, &depths(a), &depths(b), Storage);
     let latency = |record: &CaptureRecord, word| {
         let none = Histogram::new();
@@ -74,6 +73,38 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
     }
     all
 }
+
+fn of_histograms(
+    figure: &str,
+    a: &Histogram,
+    b: &Histogram,
+    of: DistanceOf,
+) -> Option<CaptureDistance> {
+    let distance = if figure == GAPS { gaps(a, b) } else { distance(a, b) }?;
+    let (median_a, median_b) = (a.quantile(0.5), b.quantile(0.5));
+    Some(CaptureDistance { figure: figure.to_owned(), distance, median_a, median_b, of })
+}
+
+/// How bursty both are: by what share one index of dispersion is less than the other, beyond what chance makes of so few windows. Up to
+/// 1, as requests by chance have it, none is bursty. The same gaps in another order differ by it alone.
+fn bursts(a: &CaptureRecord, b: &CaptureRecord, of: DistanceOf) -> Option<CaptureDistance> {
+    const WINDOW_NS: u64 = 100_000_000;
+    const WINDOWS_MIN: u64 = 10;
+    let index = |record: &CaptureRecord| {
+        let own = record.arrivals.dispersion.iter().find(|own| own.0 == WINDOW_NS)?;
+        (own.2 >= WINDOWS_MIN).then_some((own.1.max(1.0), own.2))
+    };
+    let ((of_a, windows_a), (of_b, windows_b)) = (index(a)?, index(b)?);
+    // Each variance is known to sqrt(2 / (n - 1)) of itself: twice that of both together.
+    let each = |windows: u64| 2.0 / (windows - 1) as f64;
+    let chance = (2.0 * (each(windows_a) + each(windows_b)).sqrt()).exp();
+    let distance = (1.0 - chance * of_a.min(of_b) / of_a.max(of_b)).max(0.0);
+    let [median_a, median_b] = [of_a, of_b].map(|index| Some(index.round() as u64));
+    Some(CaptureDistance { figure: BURSTS.to_owned(), distance, median_a, median_b, of })
+}
+
+/// The figure of bursts.
+const BURSTS: &str = "index of dispersion in 100 ms";
 
 /// One figure of two captures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -190,7 +221,7 @@ fn depths(record: &CaptureRecord) -> Histogram {
 /// How far times between arrivals are from each other. Where both come sooner on average than what counts as together, that says nothing of
 /// how many come: then their rates are compared as well, by the share that one is less than the other.
 fn gaps(a: &Histogram, b: &Histogram) -> Option<f64> {
-    let far = distance(&apart(a), &apart(b))?;
+    let far = distance_beyond(&apart(a), &apart(b), |gap_ns| (gap_ns / 100).max(SAME_NS))?;
     let (mean_a, mean_b) = (a.mean()?, b.mean()?);
     let (least, most) = (mean_a.min(mean_b), mean_a.max(mean_b));
     let is_fast = least > 0.0 && most < TOGETHER_NS as f64;
@@ -204,6 +235,30 @@ fn apart(gaps: &Histogram) -> Histogram {
         apart.record_n(bucket_bounds(bucket).0.max(TOGETHER_NS), count);
     }
     apart
+}
+
+/// The largest difference of the shares below a value that is left where the values of one may be more by `same` of each; none when one
+/// of them has no values.
+fn distance_beyond(a: &Histogram, b: &Histogram, same: impl Fn(u64) -> u64) -> Option<f64> {
+    let shares = |of: &Histogram| {
+        let (all, mut sum) = (of.count() as f64, 0);
+        let mut share = |(bucket, count): (usize, u64)| {
+            sum += count;
+            (bucket_bounds(bucket), sum as f64 / all)
+        };
+        of.occupied().map(&mut share).collect::<Vec<_>>()
+    };
+    let (a, b) = (shares(a), shares(b));
+    // Of the values of one the share up to each, less the share of the other up to a little more.
+    let beyond = |a: &[((u64, u64), f64)], b: &[((u64, u64), f64)]| {
+        let left = a.iter().map(|((_, high), share)| {
+            let to = high.saturating_add(same(*high));
+            let at = b.partition_point(|((low, _), _)| *low <= to);
+            share - at.checked_sub(1).map_or(0.0, |last| b[last].1)
+        });
+        left.fold(0.0, f64::max)
+    };
+    (!a.is_empty() && !b.is_empty()).then(|| beyond(&a, &b).max(beyond(&b, &a)))
 }
 
 /// The largest difference of the shares below a value; none when one of them has no values.
@@ -243,10 +298,11 @@ pub fn apart_most(distances: &[CaptureDistance]) -> String {
 }
 
 fn with_medians(d: &CaptureDistance) -> String {
-    let (a, b) = (d.median_a.map(|a| median(d, a)), d.median_b.map(|b| median(d, b)));
-    let medians = match a.zip(b) {
-        Some((a, b)) if a == b => format!(" (median {a} in both)"),
-        Some((a, b)) => format!(" (median {a} against {b})"),
+    let word = if d.figure == BURSTS { "" } else { "median " };
+    let medians = match d.median_a.zip(d.median_b) {
+        // A bucket of the distributions, which explains nothing.
+        Some((a, b)) if a.abs_diff(b) <= a / 64 => format!(" ({word}{} in both)", median(d, a)),
+        Some((a, b)) => format!(" ({word}{} against {})", median(d, a), median(d, b)),
         None => String::new(),
     };
     format!("{:.2} of {}{medians}", d.distance, d.figure)
@@ -257,7 +313,7 @@ fn with_medians(d: &CaptureDistance) -> String {
 pub fn median(distance: &CaptureDistance, value: u64) -> String {
     match distance.figure.as_str() {
         figure if figure.starts_with("latency") || figure == GAPS => format_ns(value),
-        IN_FLIGHT => value.to_string(),
+        IN_FLIGHT | BURSTS => value.to_string(),
         _ => format_size(value),
     }
 }

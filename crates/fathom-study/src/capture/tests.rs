@@ -251,6 +251,25 @@ fn chunks_follow_the_load() {
     assert!(text(0, 0, 400_000, one).contains(": 512 KiB"));
 }
 
+/// One in flight: of small ones latency decides, of large ones what moves their bytes, as the chunk beside it says.
+#[test]
+fn the_advice_on_depth_fits_the_load() {
+    let depth = |word: &str, size: u64, follow: u64| {
+        let load = capture(vec![class(word, 7000, follow, &[(size, 7000)])], vec![0, 100]);
+        let found = advice(&load).into_iter().find(|f| f.id == "advice-depth").expect("a depth");
+        (found.summary, found.advice[0].clone())
+    };
+    let (what, next) = depth("read", 4096, 0);
+    assert!(what.contains("latency decides, not throughput"), "{what}");
+    assert!(next.ends_with("fathom run randread TARGET block_size=4096 depth=1"), "{next}");
+    let (what, next) = depth("write", 1 << 20, 6900);
+    assert!(what.contains("several disks that share each request"), "{what}");
+    assert!(!what.contains("do not help"), "{what}");
+    assert!(next.ends_with("fathom run seqwrite DIR block_size=1048576 depth=1"), "{next}");
+    let (_, next) = depth("read", 512 << 10, 6900);
+    assert!(next.ends_with("fathom run seqread TARGET block_size=524288 depth=1"), "{next}");
+}
+
 /// All that can be wrong.
 fn all_faults() -> CaptureFaults {
     CaptureFaults {
@@ -388,6 +407,53 @@ fn distances_are_those_of_kolmogorov_and_smirnov() {
     };
     let all = distances(&bursts(500), &bursts(9_000), none);
     assert!(all.iter().all(|d| d.distance < 0.1), "{all:?}");
+}
+
+/// No storage sees whether requests come 500 us or 502 us after each other.
+#[test]
+fn gaps_that_nobody_sees_are_the_same() {
+    let gaps = |values: &[u64]| {
+        let mut record = capture(vec![class("read", 100, 0, &[(4096, 100)])], vec![1, 1]);
+        values.iter().for_each(|ns| record.arrivals.gap_ns.record(*ns));
+        record
+    };
+    let apart = |a: &[u64], b: &[u64]| {
+        let all = distances(&gaps(a), &gaps(b), Changed::default());
+        all.iter().find(|d| d.figure == "time between arrivals").expect("gaps").distance
+    };
+    assert_eq!(apart(&[500_000; 9], &[502_500; 9]), 0.0);
+    assert_eq!(apart(&[20_000_000; 9], &[20_150_000; 9]), 0.0);
+    assert_eq!(apart(&[20_150_000; 9], &[20_000_000; 9]), 0.0);
+    assert_eq!(apart(&[500_000; 9], &[550_000; 9]), 1.0);
+    assert_eq!(apart(&[20_000_000; 9], &[21_000_000; 9]), 1.0);
+    // A third of them elsewhere is a third.
+    let third = apart(&[500_000; 3], &[501_000, 502_000, 900_000]);
+    assert!((third - 1.0 / 3.0).abs() < 1e-12, "{third}");
+}
+
+/// The same gaps, once in bursts and once mixed.
+#[test]
+fn bursts_are_compared() {
+    let of = |index: f64, windows: u64| {
+        let mut record = capture(vec![class("read", 100, 0, &[(4096, 100)])], vec![1, 1]);
+        record.arrivals.dispersion = vec![(10_000_000, 3.0, 900), (100_000_000, index, windows)];
+        record
+    };
+    let found = |a: (f64, u64), b: (f64, u64), changed: Changed| {
+        finding("likeness", &distances(&of(a.0, a.1), &of(b.0, b.1), changed), changed)
+    };
+    let none = Changed::default();
+    let apart = found((494.6, 54), (7.5, 54), none);
+    assert_eq!(apart.severity, Severity::Doubtful);
+    let text = "of index of dispersion in 100 ms (495 against 8)";
+    assert!(apart.summary.contains(text), "{}", apart.summary);
+    // Few windows, or none that are bursty, tell nothing apart.
+    for (a, b) in [((12.0, 12), (7.5, 12)), ((0.01, 500), (0.9, 500)), ((99.0, 9), (1.0, 9))] {
+        assert_eq!(found(a, b, none).severity, Severity::Note);
+        assert!(!found(a, b, none).summary.contains("index"), "{a:?}");
+    }
+    let faster = Changed { times: true, ..none };
+    assert_eq!(found((494.6, 54), (7.5, 54), faster).severity, Severity::Note);
 }
 
 /// What a filesystem writes back: half of it 4 KiB, the rest in any multiple of it up to 1 MiB.

@@ -159,6 +159,7 @@ impl Study {
     pub fn gap(&mut self, time_ns: u64) {
         self.flight.had_losses();
         self.flight.leave_before(time_ns);
+        self.lost(self.last_ns, time_ns);
         if let Some(second) = &mut self.of_driver {
             second.gap(time_ns);
         }
@@ -167,8 +168,15 @@ impl Study {
     /// Events that come now were lost between these moments: see [`Flight::hole`].
     pub fn hole(&mut self, from_ns: u64, to_ns: u64) {
         self.flight.hole(from_ns, to_ns);
+        self.lost(from_ns, to_ns);
         if let Some(second) = &mut self.of_driver {
             second.hole(from_ns, to_ns);
+        }
+    }
+
+    fn lost(&mut self, from_ns: u64, to_ns: u64) {
+        if self.first_ns.is_some() {
+            self.times.lost(from_ns, to_ns);
         }
     }
 

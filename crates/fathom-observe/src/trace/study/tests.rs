@@ -52,6 +52,27 @@ fn what_is_merged_is_one_with_the_driver() {
     assert_eq!(record.driver_depth_ns[1], 50 * 500_000);
 }
 
+/// A reader that was stopped: from 350 ms to 900 ms everything was lost.
+#[test]
+fn intervals_in_which_events_were_lost_are_marked() {
+    let mut study = Study::new(1 << 30);
+    let requests: Vec<_> = (0..1500).map(|n| (Class::Read, 8 * n, 8)).collect();
+    for event in serial(&requests) {
+        if (350_000_000..900_000_000).contains(&event.time_ns) {
+            continue;
+        }
+        if event.time_ns == 900_000_000 && event.action == Action::Queue {
+            study.hole(350_000_000, 900_000_000);
+            study.gap(900_000_000);
+        }
+        study.event(&event, &names());
+    }
+    let record = study.finish(None);
+    let lossy: Vec<bool> = record.series.iter().map(|interval| interval.is_lossy).collect();
+    assert_eq!(lossy, (0..15).map(|at| (3..=9).contains(&at)).collect::<Vec<_>>());
+    assert_eq!((record.series[5].reads, record.series[10].reads), (0, 100));
+}
+
 #[test]
 fn sizes_latencies_and_depth_of_a_known_trace() {
     let requests = [

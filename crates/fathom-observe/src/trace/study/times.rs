@@ -122,6 +122,17 @@ impl Times {
         self.interval(done.end_ns).latency.record(took_ns);
     }
 
+    /// Events were lost between these moments.
+    pub(super) fn lost(&mut self, from_ns: u64, to_ns: u64) {
+        let mut at_ns = from_ns.max(self.begin_ns);
+        while at_ns <= to_ns {
+            self.interval(at_ns).record.is_lossy = true;
+            // Later ones may have become longer meanwhile.
+            let passed_ns = at_ns - self.begin_ns;
+            at_ns += self.interval_ns - passed_ns % self.interval_ns;
+        }
+    }
+
     pub(super) fn seek(&mut self, time_ns: u64, is_seek: bool) {
         self.interval(time_ns).record.seeks += u64::from(is_seek);
     }
@@ -297,6 +308,7 @@ impl Interval {
         own.read_bytes += more.read_bytes;
         own.write_bytes += more.write_bytes;
         own.seeks += more.seeks;
+        own.is_lossy |= more.is_lossy;
         self.depth_max = self.depth_max.max(other.depth_max);
         self.depth_area += other.depth_area;
         self.latency.merge(&other.latency);
