@@ -283,6 +283,11 @@ pub fn local_zone() -> TimeZone {
 
 /// Splits `key=value`.
 pub fn key_value(output: Output, text: &str) -> Result<(String, String), CommandError> {
+    if text.contains(char::is_control) {
+        let message =
+            format!("{text:?} has a line break or another control character: no setting has");
+        return Err(CommandError::usage(output, &message));
+    }
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => {

@@ -111,6 +111,7 @@ fn words_and_values() {
         ("block_size=4k:50,8k", &["some sizes have a weight and others none"]),
         ("rate=0", &["rate=0", "above 0"]),
         ("engine=mmap", &["depth=32", "use depth=1 threads=32 "]),
+        ("depth=1\n2", &["\"depth=1\\n2\" has a line break"]),
         ("drop_cache=no", &["drop_cache=no: has no effect on job 'read'", "direct=no"]),
     ] {
         usage(&sandbox, &["run", "randread", d, setting], words);
