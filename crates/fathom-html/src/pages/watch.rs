@@ -21,7 +21,7 @@ const STRETCHES_MAX: usize = 1200;
 /// Fewer points would show too little of a day.
 const STRETCHES_MIN: usize = 120;
 /// Lines that each device has.
-const LINES_EACH: usize = 8;
+const LINES_EACH: usize = 13;
 /// Further lines of one whose requests are known one by one.
 const LINES_OF_LATENCY: usize = latency::LINES.len();
 /// Devices that have charts of their own.
@@ -131,17 +131,31 @@ impl Over<'_> {
             self.chart(
                 format!("{name}: rate"),
                 rate,
-                &[("read", &course.read_bytes_per_s), ("written", &course.written_bytes_per_s)],
+                &[
+                    ("read", &course.read_bytes_per_s),
+                    ("written", &course.written_bytes_per_s),
+                    ("discarded", &course.discarded_bytes_per_s),
+                ],
             ),
             self.chart(
                 format!("{name}: requests"),
                 Axis::new("completed", Unit::PerSecond),
-                &[("reads", &course.reads_per_s), ("writes", &course.writes_per_s)],
+                &[
+                    ("reads", &course.reads_per_s),
+                    ("writes", &course.writes_per_s),
+                    ("discards", &course.discards_per_s),
+                    ("flushes", &course.flushes_per_s),
+                ],
             ),
             self.chart(
                 format!("{name}: await"),
                 time,
-                &[("r_await", &course.read_ns), ("w_await", &course.write_ns)],
+                &[
+                    ("r_await", &course.read_ns),
+                    ("w_await", &course.write_ns),
+                    ("d_await", &course.discard_ns),
+                    ("f_await", &course.flush_ns),
+                ],
             ),
             latency::over_time(self, name),
             self.chart(

@@ -59,6 +59,16 @@ pub struct DeviceCourse {
     pub in_flight: Line,
     /// Share of the time with at least one request in flight.
     pub busy: Line,
+    /// Bytes discarded per second.
+    pub discarded_bytes_per_s: Line,
+    /// Discards per second.
+    pub discards_per_s: Line,
+    /// Flushes per second.
+    pub flushes_per_s: Line,
+    /// Mean time of a discard, in nanoseconds.
+    pub discard_ns: Line,
+    /// Mean time of a flush, in nanoseconds.
+    pub flush_ns: Line,
 }
 
 /// A figure of counts: a sum, and what it is divided by.
@@ -67,7 +77,7 @@ type Ratio = fn(&DeviceCounts, f64) -> (f64, f64);
 const SECTOR_BYTES: f64 = 512.0;
 
 /// The figures in the order of the fields of [`DeviceCourse`].
-const RATIOS: [Ratio; 8] = [
+const RATIOS: [Ratio; 13] = [
     |c, s| (SECTOR_BYTES * c.reads.sectors as f64, s),
     |c, s| (SECTOR_BYTES * c.writes.sectors as f64, s),
     |c, s| (c.reads.requests as f64, s),
@@ -76,10 +86,15 @@ const RATIOS: [Ratio; 8] = [
     |c, _| (1e6 * c.writes.took_ms as f64, c.writes.requests as f64),
     |c, s| (c.queued_ms as f64 / 1e3, s),
     |c, s| (c.busy_ms as f64 / 1e3, s),
+    |c, s| (SECTOR_BYTES * c.discards.sectors as f64, s),
+    |c, s| (c.discards.requests as f64, s),
+    |c, s| (c.flushes as f64, s),
+    |c, _| (1e6 * c.discards.took_ms as f64, c.discards.requests as f64),
+    |c, _| (1e6 * c.flush_ms as f64, c.flushes as f64),
 ];
 
 /// Those that are divided by time, and have a value also when nothing was done.
-const OVER_TIME: [usize; 6] = [0, 1, 2, 3, 6, 7];
+const OVER_TIME: [usize; 9] = [0, 1, 2, 3, 6, 7, 8, 9, 10];
 
 /// A span that is being gathered.
 #[derive(Debug, Clone, Copy)]
@@ -189,6 +204,11 @@ impl Stretches {
             write_ns: line(5),
             in_flight: line(6),
             busy: line(7),
+            discarded_bytes_per_s: line(8),
+            discards_per_s: line(9),
+            flushes_per_s: line(10),
+            discard_ns: line(11),
+            flush_ns: line(12),
         }
     }
 
@@ -254,6 +274,7 @@ impl Stretches {
 mod tests {
     use super::*;
     use crate::watch::tests::watch;
+    use fathom_model::watch::{DeviceSeries, FlowCounts};
 
     #[test]
     fn a_peak_of_one_interval_is_seen_in_its_stretch() {
@@ -275,6 +296,30 @@ mod tests {
         assert_eq!(course.read_ns[1], Some(Span { mean: 2e6, low: 2e6, high: 2e6 }));
         assert_eq!(course.write_ns, [None; 3]);
         assert_eq!(peaks(&course.reads_per_s, 2), [Some(900.0), Some(10.0)]);
+    }
+
+    #[test]
+    fn discards_and_flushes_have_lines_too() {
+        let mut piece = WatchRecord::new(1_000_000_000, 0);
+        let mut records = watch(&[1]);
+        let discards = FlowCounts { requests: 50, sectors: 6400, took_ms: 100, merged: 0 };
+        let counts = DeviceCounts { discards, flushes: 4, flush_ms: 20, ..Default::default() };
+        let mut series = DeviceSeries { name: "sda".to_owned(), ..DeviceSeries::default() };
+        series.push(&counts);
+        piece.length_us.push(1_000_000);
+        piece.start_us.push(0);
+        piece.devices.push(series);
+        records[0].watch = Some(Box::new(piece));
+        let stretches = Stretches::of(&records[..1], 10).expect("intervals");
+        let course = stretches.device(&records[..1], "sda");
+        let of = |line: &Line| line[0].map(|span| span.mean);
+        assert_eq!(of(&course.discarded_bytes_per_s), Some(50.0 * 65_536.0));
+        assert_eq!(
+            (of(&course.discards_per_s), of(&course.flushes_per_s)),
+            (Some(50.0), Some(4.0))
+        );
+        assert_eq!((of(&course.discard_ns), of(&course.flush_ns)), (Some(2e6), Some(5e6)));
+        assert_eq!((of(&course.reads_per_s), of(&course.read_ns)), (Some(0.0), None));
     }
 
     #[test]

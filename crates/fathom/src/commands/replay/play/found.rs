@@ -31,8 +31,9 @@ pub fn findings(order: &Order<'_>, map: Map, cost: &ReplayCost, counted: &Counte
     found.extend(left_out(order.left_out, all, order.args.reads_only, why));
     if counted.durable > 0 {
         let text = format!(
-            "{} writes had to be durable, or had a flush before them: each is issued with fdatasync behind or before it",
-            format_count(counted.durable)
+            "{} {} to be durable, or had a flush before: each is issued with fdatasync behind or before it",
+            format_count(counted.durable),
+            if counted.durable == 1 { "write had" } else { "writes had" }
         );
         found.push(Finding::new("replay-durable", Severity::Note, text));
     }
