@@ -245,7 +245,12 @@ impl<'a, 'f> Player<'a, 'f> {
                 return Ok(Coming::At(group.due_ns));
             }
             started += group.slots;
-            self.start(group, start_ns);
+            let first = self.staged.front().and_then(|slot| self.slots[*slot as usize].whole);
+            if first.is_some_and(|first| first.kind == ReplayKind::Write) {
+                // Handed over at once with those before it, a late one would be merged with what it was not merged with in the trace.
+                self.hand_over()?;
+            }
+            self.start(group, self.now_ns());
         }
         Ok(Coming::Now)
     }
@@ -352,15 +357,21 @@ impl<'a, 'f> Player<'a, 'f> {
         }
         if request.kind == ReplayKind::Write {
             // Those that have started do not wait for the content of this one.
-            if self.queued > 0 {
-                self.queued = 0;
-                let ended = self.way.run(0)?;
-                self.take(ended);
-            }
+            self.hand_over()?;
             self.written += 1;
             let range = before as usize..(before + request.size_bytes) as usize;
             let buffer = &mut self.way.buffer_mut(slot)[range];
             self.filler.fill(buffer, request.offset_bytes, self.written);
+        }
+        Ok(())
+    }
+
+    /// Hands over what has started.
+    fn hand_over(&mut self) -> io::Result<()> {
+        if self.queued > 0 {
+            self.queued = 0;
+            let ended = self.way.run(0)?;
+            self.take(ended);
         }
         Ok(())
     }
