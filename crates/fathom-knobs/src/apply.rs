@@ -13,7 +13,6 @@ use fathom_guard::changes::{ChangeLog, Step};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
 use fathom_model::plan::OwnKnob;
-use fathom_sys::child;
 use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
 
@@ -266,9 +265,19 @@ fn apply_own(
     let written = own::write(own, &at, &setting.value, &mark, wait);
     log.fault_point(&format!("after {id} is written"));
     let now = own::read(own, &at, wait);
-    change.left = now.iter().map(|now| value(now)).collect();
+    let is_taken = written.is_ok() && now.as_ref() == Ok(&setting.value);
+    // What was taken may be a daemon's work, which lives on. What was not may be set yet by what the command has started, when it was put
+    // back already.
+    let (is_over, left) = match is_taken {
+        true => (true, now.clone()),
+        false => {
+            let is_over = own::end_writers(root, own, &[mark], wait).is_ok();
+            (is_over, own::read(own, &at, wait))
+        }
+    };
+    change.left = left.iter().map(|left| value(left)).collect();
     // Where something of it could not be ended, it is not over: whoever takes it back looks for that first.
-    if written.is_ok() || child::carriers_of_anyone(root, &[mark]).is_empty() {
+    if is_over {
         log.made(step, Change::Knobs(change)).map_err(journal)?;
     }
     let place = setting.place.name();

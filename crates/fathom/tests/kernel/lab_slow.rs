@@ -1,9 +1,10 @@
 //! `fathom lab` with settings of the user's own whose commands hang: Ctrl-C ends them, and what they can put back is put back.
 
-use crate::cli::{Running, Sandbox, p, wait_until};
+use crate::cli::{Running, Sandbox, p, run, wait_until};
 use crate::lab::plan;
 use fathom_testkit::Capability::{FathomBinary, Tool};
 use fathom_testkit::{Trial, kernel_test};
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_stopped_beside_its_command", &needs, stopped_beside_its_command),
         kernel_test("lab_stopped_in_a_load", &needs, stopped_in_a_load),
         kernel_test("lab_interrupted_beside_its_group", &needs, beside_its_group),
+        kernel_test("lab_written_after_its_command", &needs, written_after_its_command),
+        kernel_test("lab_keeps_daemons_of_a_setting", &needs, keeps_a_daemon),
     ]
 }
 
@@ -117,6 +120,56 @@ fn beside_its_group() {
     assert_eq!((done.code, own.now().as_str()), (130, "a\n"), "{done:?}");
     std::thread::sleep(LATE + Duration::from_secs(1));
     assert_eq!(own.now(), "a\n", "{done:?}");
+}
+
+/// The write ends well, and what it has started in the background would write when the value was put back and the change forgotten; also
+/// where fathom is killed in between.
+fn written_after_its_command() {
+    const DELAY: Duration = Duration::from_secs(8);
+    let beside = "(V={value} setsid sh -c \"sleep 8; echo \\$V > VALUE\" &); sleep 0.1";
+    let mut after_write = None;
+    for (write, is_killed) in
+        [("{ sleep 8; echo {value} > VALUE; } & sleep 0.1", false), (beside, false), (beside, true)]
+    {
+        let own = Own::new();
+        let list = own.sandbox.scratch.join("points");
+        let fault = match after_write.as_ref().filter(|_| is_killed) {
+            Some(number) => format!("kill:{number}"),
+            None => format!("list:{}", p(&list)),
+        };
+        let file = own.plan("true", "cat VALUE", write);
+        let begun = Cell::new(Instant::now());
+        let done = run(|| {
+            begun.set(Instant::now());
+            let mut command = own.sandbox.command(&["lab", p(&file)]);
+            command.env("FATHOM_FAULT", &fault);
+            command
+        });
+        let (begun, text) = (begun.get(), &done.stderr);
+        if !is_killed {
+            let told = "ended without an error, but the read command prints 'a'";
+            assert!(done.code == 4 && text.contains(told), "{text}");
+            assert!(text.contains("its write command was still at work, and was ended"), "{text}");
+            let points = fs::read_to_string(&list).unwrap();
+            let mut numbered = points.lines().filter_map(|line| line.split_once(' '));
+            let at = numbered.find(|(_, name)| *name == "after own.x is written").unwrap();
+            after_write = Some(at.0.to_owned());
+        }
+        let restored = own.sandbox.run(&["restore"]);
+        assert!(begun.elapsed() < DELAY, "too slow to see it: {text}");
+        std::thread::sleep(DELAY + Duration::from_secs(1) - begun.elapsed());
+        assert_eq!((restored.code, own.now().as_str()), (0, "a\n"), "{write}: {text} {restored:?}");
+    }
+}
+
+/// The value is there when it is read: what the write has started may be the service that it sets.
+fn keeps_a_daemon() {
+    let own = Own::new();
+    let write = "echo {value} > VALUE; [ {value} = a ] || (setsid sleep 1000 & echo $! > FLAG)";
+    let done = own.sandbox.run(&["lab", p(&own.plan("true", "cat VALUE", write))]);
+    let pid = fs::read_to_string(&own.flag).unwrap();
+    let ended = std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
+    assert!(ended.success() && own.now() == "a\n", "{done:?}");
 }
 
 /// Read after the measurement: that is told, too, and there is no trial that would be void for it.
