@@ -3,6 +3,7 @@
 use crate::{place, relations};
 use fathom_inspect::identity::{self, DeviceId, DeviceIdKind};
 use fathom_model::plan::Footing;
+use fathom_sys::blkdev;
 use fathom_sys::devno::DevNo;
 use fathom_sys::fsinfo;
 use fathom_sys::loopdev;
@@ -266,8 +267,40 @@ pub fn footing(root: &SysRoot, word: &str, path: &Path) -> Footing {
         let all: BTreeSet<&str> = both.filter(|option| !option.is_empty()).collect();
         all.into_iter().map(str::to_owned).collect()
     });
-    let (word, settings) = (word.to_owned(), Vec::new());
-    Footing { word, filesystem, devices, size_bytes, inode, born_ns, mount_options, settings }
+    let filesystem_form = mount.and_then(|mount| form(root, mount));
+    Footing {
+        word: word.to_owned(),
+        filesystem,
+        devices,
+        size_bytes,
+        inode,
+        born_ns,
+        mount_options,
+        filesystem_form,
+        settings: Vec::new(),
+    }
+}
+
+/// How large a filesystem is, and with which features, of types that keep both unless somebody changes them.
+fn form(root: &SysRoot, mount: &Mount) -> Option<String> {
+    let is_ext = matches!(mount.fs_type.as_str(), "ext2" | "ext3" | "ext4");
+    if !is_ext && !matches!(mount.fs_type.as_str(), "xfs" | "btrfs" | "f2fs") {
+        return None;
+    }
+    let space = fsinfo::space(&root.path(&mount.mount_point)).ok()?;
+    let device = below(root, mount).first().and_then(|devno| BlockDir::by_devno(root, *devno));
+    // Others than root may not read it.
+    let features = device.filter(|_| is_ext).and_then(|device| {
+        let file = blkdev::open_to_look(Path::new(&device.dev_path()), false).ok()?;
+        fsinfo::ext_features(&file).ok()
+    });
+    let features = features.map(|[compatible, incompatible, read_only]| {
+        let journal =
+            if compatible & fsinfo::EXT_JOURNAL == 0 { "no journal" } else { "a journal" };
+        format!(" with {journal} and the features {compatible:x}/{incompatible:x}/{read_only:x}")
+    });
+    let size = fathom_base::units::format_size(space.total_bytes);
+    Some(format!("{size} ({} bytes){}", space.total_bytes, features.unwrap_or_default()))
 }
 
 /// The compression of a zram device, which has it for as long as it holds anything: another one is of a device that was set up anew.
@@ -314,6 +347,7 @@ pub fn content_footing(root: &SysRoot, word: &str, path: &Path) -> Option<Footin
         inode,
         born_ns: None,
         mount_options: None,
+        filesystem_form: None,
         settings: Vec::new(),
     })
 }

@@ -351,6 +351,34 @@ fn queues_and_read_ahead_are_watched() {
     assert!(!found.iter().any(is_other), "{words:#?}");
 }
 
+#[test]
+fn loop_devices_and_the_page_cache_are_watched() {
+    let tree = Tree::of_text(
+        "[sys/devices/virtual/block/loop9]
+         dev = 7:9
+         size = 2048
+         loop/backing_file = /images/disk
+         loop/dio = 0
+         loop/offset = 0
+         loop/sizelimit = 4096
+         [proc/sys/vm]
+         dirty_ratio = 20
+         swappiness = 60
+         min_free_kbytes = 1",
+    );
+    let devices = [device("loop9", "/images/disk", true)];
+    let scope = Scope { devices: &devices, mounts: &[], own: &[] };
+    let of = |all: Vec<Setting>| -> Vec<String> {
+        all.iter().map(|one| format!("{}={}", one.knob, one.value)).collect()
+    };
+    let found = of(crate::watched(&tree.root(), &scope));
+    assert_eq!(found, ["loop.dio=0", "loop.offset=0", "loop.sizelimit=4096"]);
+    assert_eq!(
+        of(crate::watched_of_machine(&tree.root())),
+        ["vm.dirty_ratio=20", "vm.swappiness=60"]
+    );
+}
+
 /// A mount of a server has a read-ahead of its own, by the number of the mount, and no shares of memory to be set of it.
 #[test]
 fn a_mount_of_another_machine_has_its_own_read_ahead() {

@@ -4,6 +4,7 @@ mod bdi;
 mod block;
 mod cgroup;
 mod filesystem;
+mod loops;
 mod md;
 mod scheduler;
 mod scsi_nvme;
@@ -13,10 +14,11 @@ use crate::knob::Knob;
 use std::sync::LazyLock;
 
 static ALL: LazyLock<Vec<Knob>> = LazyLock::new(|| {
-    let families: [&[Knob]; 8] = [
+    let families: [&[Knob]; 9] = [
         block::KNOBS,
         scheduler::KNOBS,
         scsi_nvme::KNOBS,
+        loops::KNOBS,
         md::KNOBS,
         vm::KNOBS,
         bdi::KNOBS,

@@ -77,7 +77,10 @@ pub struct Footing {
     /// With which options the filesystem is mounted that it lies on; none of devices, and where the plan or a boot may change them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_options: Option<Vec<String>>,
-    /// Settings of the queues and read-aheads below it that the plan does not set; none where a command of the plan's own or a boot may
+    /// Size of that filesystem, with the features of an ext4 in hexadecimal; none of devices, and of types that keep no size of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystem_form: Option<String>,
+    /// Settings of the machine's page cache, and of the queues, read-aheads and loop devices below it that the plan does not set; none where a command of the plan's own or a boot may
     /// change them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<FoundSetting>,
@@ -118,6 +121,11 @@ impl Footing {
             .or_else(|| self.made_anew(now))
             .or_else(|| {
                 differs(self.size_bytes, now.size_bytes, |size| format!("{size} bytes long"))
+            })
+            .or_else(|| {
+                let (was, is) = self.filesystem_form.as_ref().zip(now.filesystem_form.as_ref())?;
+                let words = |form: &str| format!("a filesystem of {form}");
+                (was != is).then(|| (words(was), words(is)))
             })
             .or_else(|| {
                 let (was, is) = self.mount_options.as_ref().zip(now.mount_options.as_ref())?;

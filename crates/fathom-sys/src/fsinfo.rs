@@ -238,11 +238,22 @@ pub struct ExtSuperblock {
     pub label: String,
 }
 
+/// Of the compatible features: it has a journal.
+pub const EXT_JOURNAL: u32 = 0x4;
 const EXT_MAGIC: u16 = 0xef53;
 /// Of the compatible features: group descriptors have checksums, by `uninit_bg` or `metadata_csum`.
 const EXT_CHECKSUMS: u32 = 0x410;
 /// Group descriptors of 16 TiB of 4 KiB blocks.
 pub const EXT_DESCRIPTOR_BYTES_MAX: u64 = 8 << 20;
+
+fn ext_bytes(device: &File) -> io::Result<[u8; 1024]> {
+    let mut sb = [0u8; 1024];
+    device.read_exact_at(&mut sb, 1024)?;
+    if little_u16(&sb, 0x38) != EXT_MAGIC || little_u32(&sb, 0x18) > 6 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no ext superblock"));
+    }
+    Ok(sb)
+}
 
 /// Reads the superblock of an ext2, ext3 or ext4 filesystem from its device, and the flags of the
 /// block groups where their descriptors are not longer than `descriptor_bytes_max`.
@@ -250,11 +261,7 @@ pub const EXT_DESCRIPTOR_BYTES_MAX: u64 = 8 << 20;
 /// # Errors
 /// `InvalidData` when it is none of these; those of reading.
 pub fn ext_superblock(device: &File, descriptor_bytes_max: u64) -> io::Result<ExtSuperblock> {
-    let mut sb = [0u8; 1024];
-    device.read_exact_at(&mut sb, 1024)?;
-    if little_u16(&sb, 0x38) != EXT_MAGIC || little_u32(&sb, 0x18) > 6 {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "no ext superblock"));
-    }
+    let sb = ext_bytes(device)?;
     let block_bytes = 1024u64 << little_u32(&sb, 0x18);
     let sixty_four = little_u32(&sb, 0x60) & 0x80 != 0;
     let high = if sixty_four { u64::from(little_u32(&sb, 0x150)) << 32 } else { 0 };
@@ -274,13 +281,26 @@ pub fn ext_superblock(device: &File, descriptor_bytes_max: u64) -> io::Result<Ex
         stride_bytes: u64::from(little_u16(&sb, 0x164)) * block_bytes,
         stripe_width_bytes: u64::from(little_u32(&sb, 0x170)) * block_bytes,
         made_at_unix_s: i64::from(little_u32(&sb, 0x108)),
-        journal: little_u32(&sb, 0x5c) & 0x4 != 0,
+        journal: little_u32(&sb, 0x5c) & EXT_JOURNAL != 0,
         // No inode has it, but a device is named.
         journal_elsewhere: little_u32(&sb, 0xe0) == 0 && little_u32(&sb, 0xe4) != 0,
         journal_bytes: ext_journal_bytes(&sb),
         uuid: format_uuid(&sb[0x68..0x78]),
         label: text(&sb[0x78..0x88]),
     })
+}
+
+/// The compatible, incompatible and read-only compatible features of an ext filesystem, without those that mark that it is mounted and
+/// what it has to clean up.
+///
+/// # Errors
+/// As [`ext_superblock`].
+pub fn ext_features(device: &File) -> io::Result<[u32; 3]> {
+    const RECOVER: u32 = 0x4;
+    const ORPHANS: u32 = 0x1_0000;
+    let sb = ext_bytes(device)?;
+    let [compatible, incompatible, read_only] = [0x5c, 0x60, 0x64].map(|at| little_u32(&sb, at));
+    Ok([compatible, incompatible & !RECOVER, read_only & !ORPHANS])
 }
 
 /// The size in the copy of the journal's inode that the superblock has: its higher half stands before the lower one.

@@ -220,6 +220,7 @@ mod tests {
             inode: Some(7),
             born_ns: Some(100),
             mount_options: Some(["noatime", "rw"].map(str::to_owned).into()),
+            filesystem_form: Some("1 GiB".to_owned()),
             settings: Vec::new(),
         };
         let of = |begun: &Footing, now: &Footing| {
@@ -251,6 +252,10 @@ mod tests {
             ["/srv was mounted with fewer options and is mounted with nosuid"]
         );
         assert_eq!(of(&begun, &Footing { mount_options: None, ..begun.clone() }), [""; 0]);
+        let smaller = Footing { filesystem_form: Some("900 MiB".to_owned()), ..begun.clone() };
+        let told = ["/srv was a filesystem of 1 GiB and is a filesystem of 900 MiB"];
+        assert_eq!(of(&begun, &smaller), told);
+        assert_eq!(of(&begun, &Footing { filesystem_form: None, ..begun.clone() }), [""; 0]);
         let longer = Footing { size_bytes: Some(8192), ..begun.clone() };
         assert_eq!(of(&begun, &longer), ["/srv was 4096 bytes long and is 8192 bytes long"]);
         let recreated = Footing { inode: Some(8), ..begun.clone() };

@@ -284,6 +284,23 @@ fn same_settings() {
     let why = format!("block.nomerges of {name} was {} and is 2", was.trim());
     does_not_go_on(&sandbox, &args, &why);
     fs::write(&merges, was).unwrap();
+    let device = Path::new("/dev").join(&name);
+    let tool = |program: &str, args: &[&str]| {
+        let done = std::process::Command::new(program).args(args).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    let direct = |how: &str| tool("losetup", &[&format!("--direct-io={how}"), p(&device)]);
+    direct("on");
+    does_not_go_on(&sandbox, &args, &format!("loop.dio of {name} was 0 and is 1"));
+    direct("off");
+    let journal = |feature: &str| {
+        tool("umount", &[p(fs.dir())]);
+        tool("tune2fs", &["-O", feature, p(&device)]);
+        tool("mount", &[p(&device), p(fs.dir())]);
+    };
+    journal("^has_journal");
+    does_not_go_on(&sandbox, &args, "with no journal and the features");
+    journal("has_journal");
     // Its own setting is its own business.
     fs::write(queue.join("read_ahead_kb"), "512").unwrap();
     let done = sandbox.json(&args, &[0, 1]);
