@@ -1,6 +1,6 @@
 //! What an experiment takes: time and bytes written, against its budget.
 
-use crate::{PlanError, order};
+use crate::{PlanError, narrow, order};
 use fathom_base::units::{format_duration, format_length, format_size};
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::Cell;
@@ -8,6 +8,9 @@ use fathom_model::plan::setup::SetupSpec;
 
 /// Fewest blocks after which anything can be said.
 const BLOCKS_MIN: u32 = 5;
+
+/// Trials of a block for one further level of a narrowing: it, those between which it lies, and the baseline.
+pub const FURTHER_TRIALS: u32 = 4;
 
 /// What the machine makes of a cell; whoever knows the machine says so.
 pub struct Estimate<'a> {
@@ -30,7 +33,11 @@ pub struct Cost {
     pub cells: u32,
     /// Trials, sentinels included.
     pub trials: u32,
-    /// Of them sentinels.
+    /// Levels that a narrowing may add to them.
+    pub further_levels: u32,
+    /// Trials for these, beside the others.
+    pub further_trials: u32,
+    /// Of the first ones sentinels.
     pub sentinels: u32,
     /// How often a setup is built.
     pub builds: u32,
@@ -74,12 +81,35 @@ pub fn cost(plan: &Plan, cells: &[Cell], seed: u64, estimate: &Estimate) -> Cost
         }
         before = Some(cell);
     }
+    cost.add_further(plan, cells, &trials, estimate);
     cost.time_ns = cost.time_ns.saturating_add(cost.build_ns);
     cost.written_bytes = cost.written_bytes.saturating_add(cost.build_written_bytes);
     cost
 }
 
 impl Cost {
+    /// What further levels of a narrowing take at the most: as long as the longest of the given ones, and each trial builds anew.
+    fn add_further(
+        &mut self,
+        plan: &Plan,
+        cells: &[Cell],
+        trials: &[(u64, u64)],
+        estimate: &Estimate,
+    ) {
+        self.further_levels = narrow::further_levels(plan);
+        self.further_trials =
+            self.further_levels.saturating_mul(self.blocks).saturating_mul(FURTHER_TRIALS);
+        let add = |to: &mut u64, most: Option<u64>| {
+            let all = most.unwrap_or(0).saturating_mul(self.further_trials.into());
+            *to = to.saturating_add(all);
+        };
+        add(&mut self.time_ns, trials.iter().map(|trial| trial.0).max());
+        add(&mut self.written_bytes, trials.iter().map(|trial| trial.1).max());
+        let setups = || cells.iter().map(|cell| &cell.setup).filter(|setup| !setup.is_empty());
+        add(&mut self.build_ns, setups().map(estimate.build_ns).max());
+        add(&mut self.build_written_bytes, setups().map(estimate.build_written_bytes).max());
+    }
+
     /// Refuses what is above the budget.
     ///
     /// # Errors
@@ -121,7 +151,14 @@ impl Cost {
             0 => String::new(),
             count => format!(" and {count} sentinels"),
         };
-        format!("{} blocks of {} cells{sentinels}", self.blocks, self.cells)
+        let further = match self.further_levels {
+            0 => String::new(),
+            levels => format!(
+                " with {levels} further levels ({} trials) at the most",
+                self.further_trials
+            ),
+        };
+        format!("{} blocks of {} cells{sentinels}{further}", self.blocks, self.cells)
     }
 
     /// What would fit: fewer blocks, or what else makes it smaller.
@@ -132,6 +169,9 @@ impl Cost {
             return format!("It fits with design.blocks = {blocks}, or raise the budget");
         }
         let mut cures = vec!["fewer levels", shorter];
+        if self.further_levels > 0 {
+            cures.push("a larger design.narrow_to");
+        }
         if self.sentinels > 0 {
             cures.push("design.sentinel = false");
         }

@@ -50,6 +50,34 @@ fn trials_and_builds_are_counted_as_they_will_be_done() {
     assert!((60..=80).contains(&guarded.builds), "{guarded:?}");
 }
 
+/// A narrowing adds levels, each in blocks of its own: they are in its time and bytes, and held against the budget.
+#[test]
+fn further_levels_of_a_narrowing_are_counted() {
+    let narrowing = |rest: &str| {
+        made(&format!(
+            "question = \"?\"\ntarget = \"/srv\"\n[[workload]]\nuse = \"randread\"\n[factors]\nblock.read_ahead_kb = [4, 64, 1024]\n\
+             [design]\nkind = \"narrowing\"\nblocks = 5\nsentinel = false\n{rest}"
+        ))
+    };
+    let (plan, cells) = narrowing("");
+    let cost = of(&plan, &cells);
+    assert!((8..=16).contains(&cost.further_levels), "{cost:?}");
+    assert_eq!((cost.trials, cost.further_trials), (15, cost.further_levels * 5 * 4));
+    let all = u64::from(cost.trials + cost.further_trials);
+    assert_eq!((cost.time_ns, cost.written_bytes), (all * MINUTE_NS, all * GIB));
+    let (plan, cells) = narrowing("narrow_to = \"90%\"");
+    assert!(of(&plan, &cells).further_levels < cost.further_levels);
+    let (plan, cells) = narrowing("[budget]\ntime = \"20m\"");
+    let refused = of(&plan, &cells).check(&plan).unwrap_err().to_string();
+    let told = format!(
+        "with {} further levels ({} trials) at the most",
+        cost.further_levels, cost.further_trials
+    );
+    assert!(refused.contains(&told) && refused.contains("a larger design.narrow_to"), "{refused}");
+    let (plan, cells) = made(&format!("{ARRAYS}[design]\nblocks = 1\nsentinel = false"));
+    assert_eq!(of(&plan, &cells).further_trials, 0);
+}
+
 #[test]
 fn nothing_is_built_and_nothing_booted_without_need() {
     let (plan, cells) = made(

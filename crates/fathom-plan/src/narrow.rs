@@ -153,31 +153,103 @@ pub fn narrow(plan: &Plan, measured: &[(String, f64)]) -> Result<Narrowed, PlanE
         Ok(Narrowed::Done { best: points[best].1.clone(), between, reason })
     };
     let numbers: Vec<Number> = points.iter().map(|(number, ..)| *number).collect();
-    let kind = numbers.iter().find(|number| number.value() > 0).copied().unwrap_or(numbers[0]);
-    let nearness = plan.design.narrow_to.unwrap_or(NARROW_TO);
-    let centre = numbers[best].value();
-    let distance = |at: usize| numbers[at].value().abs_diff(centre) as f64 / centre.max(1) as f64;
-    let sides = [below, above];
-    let mut open: Vec<usize> =
-        sides.into_iter().flatten().filter(|at| distance(*at) > nearness).collect();
-    if open.is_empty() {
-        return done(format!("its neighbours are nearer than {}", percent(nearness)));
-    }
-    let step = kind.step(&numbers);
-    let scaled = |at: usize| (numbers[at].value() as f64 + step as f64).ln();
-    let width = |at: usize| (scaled(at) - scaled(best)).abs();
-    open.order_by(|a, b| width(*b).total_cmp(&width(*a)));
-    for side in open {
-        let other = numbers[side].value();
-        if let Some(value) = between(centre, other, step) {
+    let kind = kind_of(&numbers);
+    let value = |at: Option<usize>| at.map(|at| numbers[at].value());
+    let halving = Halving::of(plan, &numbers);
+    match halving.next(value(below), numbers[best].value(), value(above)) {
+        Halved::Near => {
+            done(format!("its neighbours are nearer than {}", percent(halving.nearness)))
+        }
+        Halved::Nothing => done("there is no level between it and its neighbours".to_owned()),
+        Halved::Level { value, is_below } => {
             let level = kind.write(value);
             let mut next = plan.clone();
             next.factors[0].levels.push(level.clone());
-            let between = [points[best].1.clone(), points[side].1.clone()];
-            return Ok(Narrowed::Next { level, between, plan: Box::new(next) });
+            let side = if is_below { name(below) } else { name(above) };
+            let between = [points[best].1.clone(), side.unwrap_or_default()];
+            Ok(Narrowed::Next { level, between, plan: Box::new(next) })
         }
     }
-    done("there is no level between it and its neighbours".to_owned())
+}
+
+fn kind_of(numbers: &[Number]) -> Number {
+    numbers.iter().find(|number| number.value() > 0).copied().unwrap_or(numbers[0])
+}
+
+/// How an interval is halved.
+struct Halving {
+    /// Levels are multiples of it.
+    step: u64,
+    /// Neighbours nearer than this share of the best level are near enough.
+    nearness: f64,
+}
+
+enum Halved {
+    Near,
+    Nothing,
+    Level { value: u64, is_below: bool },
+}
+
+impl Halving {
+    fn of(plan: &Plan, numbers: &[Number]) -> Self {
+        let step = kind_of(numbers).step(numbers);
+        Self { step, nearness: plan.design.narrow_to.unwrap_or(NARROW_TO) }
+    }
+
+    /// What lies in the middle of the wider side of a level, on a logarithmic scale.
+    fn next(&self, below: Option<u64>, centre: u64, above: Option<u64>) -> Halved {
+        let distance = |value: u64| value.abs_diff(centre) as f64 / centre.max(1) as f64;
+        let sides = [(below, true), (above, false)].into_iter();
+        let sides = sides.filter_map(|(side, is_below)| Some((side?, is_below)));
+        let mut open: Vec<(u64, bool)> =
+            sides.filter(|(side, _)| distance(*side) > self.nearness).collect();
+        if open.is_empty() {
+            return Halved::Near;
+        }
+        let scaled = |value: u64| (value as f64 + self.step as f64).ln();
+        let width = |value: u64| (scaled(value) - scaled(centre)).abs();
+        open.order_by(|(a, _), (b, _)| width(*b).total_cmp(&width(*a)));
+        let mut levels = open.into_iter().filter_map(|(side, is_below)| {
+            Some(Halved::Level { value: between(centre, side, self.step)?, is_below })
+        });
+        levels.next().unwrap_or(Halved::Nothing)
+    }
+
+    /// How many levels follow at the most, when a new one is the best so many times.
+    fn most(&self, [below, above]: [Option<u64>; 2], centre: u64, moves: u32) -> u32 {
+        let Halved::Level { value, is_below } = self.next(below, centre, above) else { return 0 };
+        let (stays, moved) = match is_below {
+            true => ([Some(value), above], [below, Some(centre)]),
+            false => ([below, Some(value)], [Some(centre), above]),
+        };
+        let left = self.most(stays, centre, moves);
+        let then = moves.checked_sub(1).map_or(0, |moves| self.most(moved, value, moves));
+        1 + left.max(then)
+    }
+}
+
+/// Levels follow longest where the best one stays: more moves than these add none.
+const MOVES: u32 = 2;
+
+/// How many further levels a narrowing measures at the most, whichever of its levels are the best, as long as those that were measured
+/// stay in the same order; 0 of other designs.
+pub(crate) fn further_levels(plan: &Plan) -> u32 {
+    let (DesignKind::Narrowing, [factor]) = (plan.design.kind, plan.factors.as_slice()) else {
+        return 0;
+    };
+    let mut numbers: Vec<Number> =
+        factor.levels.iter().filter_map(|level| Number::of(level)).collect();
+    if numbers.is_empty() {
+        return 0;
+    }
+    numbers.order_by_key(|number| number.value());
+    let halving = Halving::of(plan, &numbers);
+    let value = |at: usize| numbers.get(at).map(|number| number.value());
+    let of_best = |best: usize| {
+        let sides = [best.checked_sub(1).and_then(value), value(best + 1)];
+        halving.most(sides, numbers[best].value(), MOVES)
+    };
+    (0..numbers.len()).map(of_best).max().unwrap_or(0)
 }
 
 fn percent(share: f64) -> String {
@@ -211,6 +283,23 @@ mod tests {
         assert_eq!(between(4, 5, 1), None);
         assert_eq!(between(4, 6, 1), Some(5));
         assert_eq!(between(0, 4, 4), None);
+    }
+
+    /// Whichever level is the best after each step, also where that moves as often as it can.
+    #[test]
+    fn no_order_of_best_levels_takes_more_than_is_said() {
+        for levels in [&[16, 64, 256][..], &[4, 64, 1024], &[1, 1_000_000], &[0, 128, 4096]] {
+            let numbers: Vec<Number> = levels.iter().map(|level| Number::Count(*level)).collect();
+            let halving = Halving { step: kind_of(&numbers).step(&numbers), nearness: NARROW_TO };
+            let of = |moves: u32| {
+                let value = |at: usize| levels.get(at).copied();
+                let sides = |best: usize| [best.checked_sub(1).and_then(value), value(best + 1)];
+                let all = (0..levels.len()).map(|at| halving.most(sides(at), levels[at], moves));
+                all.max().unwrap_or(0)
+            };
+            assert_eq!(of(MOVES), of(24), "{levels:?}");
+            assert!((5..40).contains(&of(MOVES)), "{levels:?}: {}", of(MOVES));
+        }
     }
 
     #[test]

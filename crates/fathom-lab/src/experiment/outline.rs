@@ -584,12 +584,20 @@ impl<'a> Survey<'a> {
             build_written_bytes: &build_bytes,
         };
         let mut cost = fathom_plan::cost(self.plan, cells, seed, &estimate);
-        let files_bytes = self.laid_out_bytes(cells, seed);
+        // What is built anew for a further level has none of them.
+        let built = cells.iter().filter(|cell| !cell.setup.is_empty());
+        let of_built = built.filter_map(|cell| self.files.get(&cell.index));
+        let of_further = of_built.map(|files| files.laid_out_bytes).max().unwrap_or(0);
+        let files_bytes = of_further
+            .saturating_mul(cost.further_trials.into())
+            .saturating_add(self.laid_out_bytes(cells, seed));
         cost.written_bytes = cost.written_bytes.saturating_add(files_bytes);
         cost.time_ns = cost.time_ns.saturating_add(writing_ns(files_bytes));
         let checked = cost.check(self.plan);
         let outline = &mut self.outline;
         outline.trials = cost.trials;
+        outline.further_levels = cost.further_levels;
+        outline.further_trials = cost.further_trials;
         outline.time_ns = cost.time_ns;
         outline.written_bytes = Some(cost.written_bytes);
         outline.boots_in_all = (cost.boots > 0).then_some(cost.boots + 1);
@@ -660,6 +668,8 @@ fn empty(plan: &Plan) -> Outline {
         first_block: Vec::new(),
         blocks: plan.design.blocks,
         trials: 0,
+        further_levels: 0,
+        further_trials: 0,
         around: Vec::new(),
         before_each: Vec::new(),
         destroyed: Vec::new(),

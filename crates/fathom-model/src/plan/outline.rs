@@ -24,6 +24,12 @@ pub struct Outline {
     pub blocks: u32,
     /// Trials at the most.
     pub trials: u32,
+    /// Levels that a narrowing may add to those, at the most.
+    #[serde(default)]
+    pub further_levels: u32,
+    /// Trials for these at the most, beside the others; time and bytes have them in.
+    #[serde(default)]
+    pub further_trials: u32,
     /// What is done once before the first trial, such as swap that is switched off.
     pub around: Vec<Act>,
     /// What is done before each trial.

@@ -119,6 +119,15 @@ fn order(outline: &Outline, out: &mut String, width: usize) {
         first.join(" ")
     );
     push_wrapped_to(out, width, "", &text);
+    if outline.further_levels > 0 {
+        let text = format!(
+            "Then at most {} by halving, each in {} of up to 4 trials: {} more.",
+            words::count(outline.further_levels as usize, "further level", "further levels"),
+            words::count(outline.blocks as usize, "block", "blocks"),
+            words::count(outline.further_trials as usize, "trial", "trials"),
+        );
+        push_wrapped_to(out, width, "", &text);
+    }
 }
 
 fn cost(outline: &Outline, out: &mut String, width: usize) {
@@ -146,8 +155,9 @@ fn cost(outline: &Outline, out: &mut String, width: usize) {
     let and_commands =
         if outline.has_untimed { " and the time that the commands take" } else { "" };
     let written_max = outline.written_bytes_max.map(|b| format!(" ({} allowed)", format_size(b)));
+    let about = if outline.further_levels > 0 { "At most about" } else { "About" };
     let text = format!(
-        "About {time}{}{and_commands} and waits for quiet devices; {written}{files}{commands}{}.",
+        "{about} {time}{}{and_commands} and waits for quiet devices; {written}{files}{commands}{}.",
         time_max.unwrap_or_default(),
         written_max.unwrap_or_default()
     );
@@ -249,6 +259,8 @@ mod tests {
             first_block: vec![slot(0, 0, true), slot(1, 1, false), slot(2, 0, false)],
             blocks: 8,
             trials: 24,
+            further_levels: 0,
+            further_trials: 0,
             around: vec![act("swapoff -a", Some("root"))],
             before_each: vec![act("sync; drop caches", Some("root"))],
             destroyed: vec!["wwn-0x5000 (/dev/sda)".into()],
