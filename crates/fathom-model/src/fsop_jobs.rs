@@ -1,5 +1,5 @@
 //! A phase of a file server in the form of jobs, for whatever compares, follows or exports jobs: its readers are one, its writers
-//! another. Of a personality, all transactions are one, each kind of them one, and the calls that they consist of one. Nothing
+//! another, and a command that told figures of its own is one. Of a personality, all transactions are one, each kind of them one, and the calls that they consist of one. Nothing
 //! of the kind is stored: it follows from the record.
 
 use crate::fsop::{FsopProcess, FsopRecord, Role};
@@ -12,15 +12,27 @@ use crate::workload::{EngineKind, Job};
 use fathom_base::order::Order;
 use fathom_stats::Histogram;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// All transactions of a personality that has several kinds of them.
 const ALL: &str = "transactions";
 /// The calls that transactions consist of.
 const CALLS: &str = "calls";
 
-/// The record with the processes of each role as a job; every other record as it is.
+/// The figures of a command that was the load, as far as they are told.
+#[must_use]
+pub fn told(record: &Record) -> Option<&BTreeMap<String, f64>> {
+    let cell = record.cell.as_ref().filter(|_| record.fsop.is_none())?;
+    Some(&cell.application).filter(|figures| !figures.is_empty())
+}
+
+/// The record with the processes of each role as a job, and a command that told figures as one; every other record as it is.
 #[must_use]
 pub fn with_jobs(record: &Record) -> Cow<'_, Record> {
+    if record.jobs.is_empty() && told(record).is_some() {
+        let job = empty("command", 1, record.window_ns);
+        return Cow::Owned(Record { jobs: vec![job], ..record.clone() });
+    }
     let Some(fsop) = record.fsop.as_deref().filter(|_| record.jobs.is_empty()) else {
         return Cow::Borrowed(record);
     };
@@ -61,23 +73,33 @@ fn job(fsop: &FsopRecord, role: Role, window_ns: u64) -> JobRecord {
         }
     }
     JobRecord {
-        name: name_of(role).to_owned(),
+        classes,
+        batches: processes.iter().map(|process| process.operations()).sum(),
+        thread_operations: processes.iter().map(|process| process.operations()).collect(),
+        ..empty(name_of(role), processes.len() as u32, window_ns)
+    }
+}
+
+/// A job of which nothing is known but who did it.
+fn empty(name: &str, threads: u32, window_ns: u64) -> JobRecord {
+    JobRecord {
+        name: name.to_owned(),
         engine: EngineRecord {
             kind: EngineKind::Psync,
             fallback: None,
             features: Vec::new(),
-            threads: processes.len() as u32,
+            threads,
             depth: 1,
             batch: 1,
         },
-        classes,
+        classes: Vec::new(),
         series: Vec::new(),
         slowest: Vec::new(),
         censored: Vec::new(),
         limits: LimitsRecord::default(),
-        batches: processes.iter().map(|process| process.operations()).sum(),
+        batches: 0,
         cpu: CpuTime::default(),
-        thread_operations: processes.iter().map(|process| process.operations()).collect(),
+        thread_operations: Vec::new(),
         thread_times: Vec::new(),
         busiest_thread_cpu_ns: 0,
         final_sync_ns: None,

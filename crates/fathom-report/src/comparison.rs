@@ -88,7 +88,8 @@ fn clause(figure: &Figure, is_first: bool, is_between: bool) -> String {
     let words = figure.metric.words();
     let subject = if is_first { format!("B's {words}") } else { words };
     let ratio = figure.answer.ratio;
-    let is_rate = figure.metric.better() == Better::Higher;
+    let is_told = matches!(figure.metric, Metric::Told(..));
+    let is_rate = figure.metric.better() == Better::Higher && !is_told;
     let margin = round(figure.answer.question.margin_percent);
     // That there is a difference, and that it is one that matters, are two claims.
     let perhaps = if figure.answer.is_beyond_margin() {
@@ -105,8 +106,12 @@ fn clause(figure: &Figure, is_first: bool, is_between: bool) -> String {
                 return format!("B is {size} {how} ({range}){perhaps}");
             }
             let how = if ratio.value >= 1.0 { "higher" } else { "lower" };
-            let judged = if is_better { "better" } else { "worse" };
-            format!("{subject} {size} {how} ({range}){perhaps}, {judged}")
+            let judged = match (figure.metric.is_judged(), is_better) {
+                (true, true) => ", better",
+                (true, false) => ", worse",
+                (false, _) => "",
+            };
+            format!("{subject} {size} {how} ({range}){perhaps}{judged}")
         }
         (Decision::Equivalent, Some(_)) => {
             format!("{subject}: no difference larger than {margin} %")
@@ -180,6 +185,7 @@ pub fn figure_rows(comparison: &Comparison) -> Noted {
 
 fn decision_word(figure: &Figure) -> &'static str {
     match figure.decision {
+        Decision::Faster | Decision::Slower if !figure.metric.is_judged() => "differs",
         Decision::Faster => "better",
         Decision::Slower => "worse",
         Decision::Equivalent => "same",

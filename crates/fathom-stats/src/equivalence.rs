@@ -14,7 +14,7 @@ use crate::rank::unpaired::{hodges_lehmann_shift, rank_sum_test};
 use serde::Serialize;
 
 /// What is better in the values compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Rates: MB/s, IOPS.

@@ -101,6 +101,7 @@ pub(super) fn unit(metric: Metric) -> Unit {
     match metric {
         Metric::BytesPerS => Unit::BytesPerSecond,
         Metric::Iops | Metric::PerS(_) => Unit::PerSecond,
+        Metric::Told(..) => Unit::Count,
         _ => Unit::Nanoseconds,
     }
 }

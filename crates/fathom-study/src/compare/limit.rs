@@ -48,7 +48,7 @@ fn is_worse(figure: &Figure, limit_percent: f64) -> bool {
         Better::Higher => change <= -limit_percent,
         Better::Lower => change >= limit_percent,
     };
-    figure.decision == Decision::Slower && beyond
+    figure.metric.is_judged() && figure.decision == Decision::Slower && beyond
 }
 
 fn others(rows: &[RowComparison]) -> impl Iterator<Item = &Figure> {

@@ -1,12 +1,15 @@
 //! The figures of one job of a record that two sides are compared by: one number for each run.
 
 use fathom_base::units::{format_count, format_ns, format_rate};
+use fathom_model::fsop_jobs;
 use fathom_model::record::{JobRecord, OpClass, Record};
 use fathom_model::workload::{Access, Job, Tracked};
 use fathom_stats::Histogram;
 use fathom_stats::equivalence::Better;
 use serde::Serialize;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 /// Which figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -30,6 +33,33 @@ pub enum Metric {
     LatencyNsMax(OpClass),
     /// CPU time of fathom's threads for each read or write in nanoseconds.
     CpuNsPerRequest,
+    /// What a command told by this name, and in which direction that gets better, where its plan says so.
+    Told(&'static str, Option<Better>),
+}
+
+/// What the plans of commands say of their figures, those that decide first: name and direction.
+pub type Told = Vec<(String, Option<Better>)>;
+
+/// A name for as long as fathom runs: each is kept once.
+fn kept(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(name);
+    name
+}
+
+/// The figures that a command has told, those of which its plan says something first.
+pub(crate) fn told(record: &Record, said: &Told) -> Vec<Metric> {
+    let Some(figures) = fsop_jobs::told(record) else { return Vec::new() };
+    let known = said.iter().filter(|(name, _)| figures.contains_key(name));
+    let others = figures.keys().filter(|name| said.iter().all(|(known, _)| known != *name));
+    let known = known.map(|(name, better)| (name, *better));
+    let all = known.chain(others.map(|name| (name, None)));
+    all.map(|(name, better)| Metric::Told(kept(name), better)).collect()
 }
 
 impl Metric {
@@ -37,9 +67,16 @@ impl Metric {
     #[must_use]
     pub fn better(self) -> Better {
         match self {
+            Self::Told(_, better) => better.unwrap_or(Better::Higher),
             Self::BytesPerS | Self::Iops | Self::PerS(_) => Better::Higher,
             _ => Better::Lower,
         }
+    }
+
+    /// False where nobody has said which direction is better.
+    #[must_use]
+    pub fn is_judged(self) -> bool {
+        !matches!(self, Self::Told(_, None))
     }
 
     /// The words that people see.
@@ -60,6 +97,7 @@ impl Metric {
             Self::LatencyNsP999(class) => of(class, "p99.9"),
             Self::LatencyNsMax(class) => of(class, "max"),
             Self::CpuNsPerRequest => "CPU per I/O".into(),
+            Self::Told(name, _) => name.into(),
         }
     }
 
@@ -68,6 +106,11 @@ impl Metric {
     pub fn text(self, value: f64) -> String {
         match self {
             Self::BytesPerS => format_rate(value),
+            Self::Told(..) if value < 999.5 => {
+                let digits = (2.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 9.0);
+                format!("{value:.*}", digits as usize)
+            }
+            Self::Told(..) => format_count(value.round() as u64),
             Self::Iops | Self::PerS(_) if value > 0.0 && value < 9.95 => format!("{value:.1}"),
             Self::Iops | Self::PerS(_) => format_count(value.round() as u64),
             _ => format_ns(value.round() as u64),
@@ -175,6 +218,10 @@ fn has(record: &JobRecord, class: OpClass) -> bool {
 /// The figure of one run; none where there were too few events for it, or none at all.
 #[must_use]
 pub fn value(record: &Record, job: usize, metric: Metric) -> Option<f64> {
+    if let Metric::Told(name, _) = metric {
+        let told = fsop_jobs::told(record)?.get(name).copied();
+        return told.filter(|figure| figure.is_finite() && *figure > 0.0);
+    }
     let job = record.jobs.get(job)?;
     let window_s = job.window_ns as f64 / 1e9;
     let per_s = |count: u64| (count > 0 && window_s > 0.0).then(|| count as f64 / window_s);
@@ -192,6 +239,7 @@ pub fn value(record: &Record, job: usize, metric: Metric) -> Option<f64> {
             let cpu_ns = job.cpu.total_ns();
             (requests > 0 && cpu_ns > 0).then(|| cpu_ns as f64 / requests as f64)
         }
+        Metric::Told(..) => None,
     }
 }
 

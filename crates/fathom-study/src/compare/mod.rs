@@ -16,7 +16,7 @@ mod shift;
 pub use differences::{Difference, Weight};
 use fathom_base::order::Order;
 pub use limit::Regression;
-pub use metrics::{Metric, value};
+pub use metrics::{Metric, Told, value};
 pub use noise::Noise;
 pub use shift::ClassShift;
 
@@ -78,11 +78,20 @@ pub struct Options {
     pub limit_percent: Option<f64>,
     /// The thing under test, see [`differences::differences`]; without it, the one thing that differs.
     pub factor: Option<String>,
+    /// What plans say of the figures of commands.
+    pub told: Told,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { margin_percent: 3.0, level: 0.95, looks: false, limit_percent: None, factor: None }
+        Self {
+            margin_percent: 3.0,
+            level: 0.95,
+            looks: false,
+            limit_percent: None,
+            factor: None,
+            told: Vec::new(),
+        }
     }
 }
 
@@ -171,7 +180,7 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
         .extend(options.limit_percent.and_then(|limit| limit::too_few_for_others(&rows, limit)));
     findings.extend(common.iter().zip(&rows).find_map(|(row, of)| order::always_first(row, of)));
     findings.extend(not_in_turn(&rows));
-    findings.extend(nothing_common(&rows));
+    findings.extend(nothing_common(&rows, [a, b]));
     findings.extend(rows.iter().find_map(|row| of_looks(row, options)));
     findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
@@ -195,10 +204,10 @@ fn all_measured(side: &Side) -> Vec<Measured> {
     jobs.map(|(head, record, job)| Measured::of(head, record, job)).collect()
 }
 
-/// The side with phases of file servers as jobs: processes of a role are a row.
+/// The side with phases of file servers as jobs: processes of a role are a row. A command that tells figures is one, too.
 fn with_jobs(side: &Side) -> Cow<'_, Side> {
     let mut records = side.runs.iter().flat_map(|run| &run.records);
-    if records.all(|record| record.fsop.is_none()) {
+    if records.all(|record| record.fsop.is_none() && fsop_jobs::told(record).is_none()) {
         return Cow::Borrowed(side);
     }
     let mut shown = side.clone();
@@ -243,7 +252,8 @@ fn compare_row(row: &Row<'_>, options: &Options) -> RowComparison {
     let metrics = row.a.first().and_then(|unit| unit.cells.first()).map_or_else(Vec::new, |cell| {
         let job = cell.record.workload.jobs.get(cell.job);
         let of = cell.record.jobs.get(cell.job);
-        job.zip(of).map_or_else(Vec::new, |(job, record)| metrics::metrics(job, record))
+        let own = job.zip(of).map(|(job, record)| metrics::metrics(job, record));
+        own.into_iter().flatten().chain(metrics::told(cell.record, &options.told)).collect()
     });
     let noise = metrics.first().and_then(|first| noise::of_row(row, *first, in_pairs, of_noise));
     let figures = metrics.into_iter().filter_map(|m| figure(row, m, in_pairs, options)).collect();
@@ -489,11 +499,25 @@ fn of_looks(row: &RowComparison, options: &Options) -> Option<Finding> {
     )
 }
 
-fn nothing_common(rows: &[RowComparison]) -> Option<Finding> {
-    rows.iter().all(|row| row.figures.is_empty()).then(|| {
-        Finding::new("nothing-common", Severity::Void, "no figure is in every run of both sides")
-            .advise("compare runs of the same workload, without those in which nothing ended")
-    })
+fn nothing_common(rows: &[RowComparison], sides: [&Side; 2]) -> Option<Finding> {
+    if rows.iter().any(|row| !row.figures.is_empty()) {
+        return None;
+    }
+    let mut records = sides.into_iter().flat_map(|side| &side.runs).flat_map(|run| &run.records);
+    let is_command =
+        |record: &Record| record.cell.is_some() && record.jobs.is_empty() && record.fsop.is_none();
+    let (text, advice) = match records.any(is_command) {
+        true => (
+            "no figure is in every run of both sides: one of a command counts where its plan names it alike on both, and it is above 0 \
+             in each trial",
+            "name the command's figures in both plans alike: figure.NAME = \"tps = {}\"",
+        ),
+        false => (
+            "no figure is in every run of both sides",
+            "compare runs of the same workload, without those in which nothing ended",
+        ),
+    };
+    Some(Finding::new("nothing-common", Severity::Void, text).advise(advice))
 }
 
 #[cfg(test)]

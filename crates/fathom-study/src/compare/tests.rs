@@ -3,6 +3,7 @@
 use super::*;
 use crate::fixtures;
 use fathom_base::prng::Prng;
+use fathom_stats::equivalence::Better;
 
 /// A run of one row: so many reads per second at the given time.
 fn run(label: &str, started: i64, iops: f64) -> Run {
@@ -389,4 +390,53 @@ fn of_a_rate_the_response_is_the_answer() {
     );
     assert!((figure.a.value / 5e6 - 1.0).abs() < 0.02, "from when it was due: {figure:?}");
     assert!((figure.b.value / 4e8 - 1.0).abs() < 0.02, "what never ended counts: {figure:?}");
+}
+
+/// Trials whose load is a command, with one figure of each.
+fn command_sides(ratio: f64, name: &str) -> (Side, Side) {
+    let (mut a, mut b) = sides(ratio, 8);
+    for run in a.runs.iter_mut().chain(&mut b.runs) {
+        let record = &mut run.records[0];
+        let rate = record.jobs[0].transfers().latency_ns.count() as f64;
+        let cell = serde_json::json!({
+            "slot": {"block": 0, "place": 0, "cell": 0, "is_sentinel": false}, "levels": [], "workload": "app",
+            "knobs": [], "setup": [], "prepare_ns": 0, "application": {name: rate, "zero": 0.0},
+        });
+        record.cell = Some(Box::new(serde_json::from_value(cell).expect("a cell")));
+        record.jobs.clear();
+        record.workload.jobs.clear();
+    }
+    (a, b)
+}
+
+#[test]
+fn figures_of_commands_are_compared_by_what_their_plans_say() {
+    let (a, b) = command_sides(1.12, "tps");
+    let with = |told: Told| compare(&a, &b, &Options { told, ..Options::default() });
+    let found = with(vec![("tps".into(), Some(Better::Higher))]);
+    let figures = &found.rows[0].figures;
+    // What is 0 has no ratio.
+    assert_eq!(
+        (figures.len(), figures[0].metric.words(), figures[0].decision),
+        (1, "tps".into(), Decision::Faster)
+    );
+    assert!(found.rows[0].in_pairs && !ids(&found).contains(&"nothing-common"), "{found:?}");
+    let less = with(vec![("tps".into(), Some(Better::Lower))]);
+    assert_eq!(
+        (less.rows[0].figures[0].decision, less.slower_by(Some(5.0)).len()),
+        (Decision::Slower, 1)
+    );
+    // Nobody has said which is better: nothing is worse.
+    let (b, a) = (a.clone(), b.clone());
+    let unsaid = compare(&a, &b, &Options::default());
+    assert!(
+        !unsaid.rows[0].figures[0].metric.is_judged() && unsaid.slower_by(Some(5.0)).is_empty()
+    );
+    let (_, other) = command_sides(1.0, "qps");
+    let none = compare(&a, &other, &Options::default());
+    let finding = none.findings.iter().find(|f| f.id == "nothing-common").expect("void");
+    assert!(
+        finding.summary.contains("one of a command counts where its plan names it"),
+        "{finding:?}"
+    );
 }

@@ -8,10 +8,13 @@ use crate::exit::Exit;
 use crate::output::Output;
 use fathom_base::units::parse_fraction;
 use fathom_model::finding::Severity;
+use fathom_model::plan::{Metric, Objective, Plan, PlanWorkload};
+use fathom_model::record::RunKind;
 use fathom_report::comparison::{comparison_text, differences_text};
+use fathom_stats::equivalence::Better;
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::differences::observed;
-use fathom_study::compare::{Options, Regression, Run, Side, compare};
+use fathom_study::compare::{Options, Regression, Run, Side, Told, compare};
 use fathom_study::experiment::keep_pairs;
 use fathom_study::{against, rounds};
 use std::collections::BTreeSet;
@@ -39,7 +42,9 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
             )));
         }
     };
-    let (mut a, mut b) = (side(common, output, &args.a)?, side(common, output, &args.b)?);
+    let mut told = Told::new();
+    let mut sided = |words: &str| side(common, output, words, &mut told);
+    let (mut a, mut b) = (sided(&args.a)?, sided(&args.b)?);
     keep_pairs(&mut a, &mut b);
     let only_void = args.fail_on == FailOn::Void;
     let (is_watch, is_capture) =
@@ -64,7 +69,7 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
         return Err(usage(format!("run {} is on both sides; name different runs", run.head.id)));
     }
     let factor = args.factor.clone();
-    let options = Options { margin_percent, level, looks: args.looks, limit_percent, factor };
+    let options = Options { margin_percent, level, looks: args.looks, limit_percent, factor, told };
     let found = compare(&a, &b, &options);
     let worse = found.slower_by(limit_percent);
     let exit = match worse.is_empty() {
@@ -142,11 +147,18 @@ fn named(worse: &Regression<'_>) -> String {
 /// The runs that words name: `NAME[:ROW][@STORE]`, several names with commas between them (a row may hold commas, so that
 /// with one there is one name), or the file of a store for all its runs. A name is a label, else the first characters of
 /// a run.
-pub(super) fn side(common: &Common, output: Output, words: &str) -> Result<Side, CommandError> {
+///
+/// What their plans say of the figures of commands is added to `told`.
+pub(super) fn side(
+    common: &Common,
+    output: Output,
+    words: &str,
+    told: &mut Told,
+) -> Result<Side, CommandError> {
     let separator = if words.contains(':') { '\0' } else { ',' };
     let mut runs: Vec<Run> = Vec::new();
     for word in words.split(separator).filter(|word| !word.is_empty()) {
-        for run in of_word(common, output, word)? {
+        for run in of_word(common, output, word, told)? {
             // Named twice, it is still one run.
             if !runs.iter().any(|known| known.head.id == run.head.id) {
                 runs.push(run);
@@ -159,7 +171,12 @@ pub(super) fn side(common: &Common, output: Output, words: &str) -> Result<Side,
     Ok(Side { name: words.to_owned(), runs })
 }
 
-fn of_word(common: &Common, output: Output, word: &str) -> Result<Vec<Run>, CommandError> {
+fn of_word(
+    common: &Common,
+    output: Output,
+    word: &str,
+    told: &mut Told,
+) -> Result<Vec<Run>, CommandError> {
     let failed = |e: StoreError| CommandError::store(output, &e);
     let (name, path) = match word.split_once('@') {
         Some((name, path)) => (name, Some(path)),
@@ -194,6 +211,9 @@ fn of_word(common: &Common, output: Output, word: &str) -> Result<Vec<Run>, Comm
     let mut labels = BTreeSet::new();
     for id in ids {
         let stored = store.load(&id).map_err(failed)?;
+        if stored.head.kind == RunKind::Experiment {
+            store.plan(&id).ok().flatten().iter().for_each(|plan| add_told(plan, told));
+        }
         let mut records = rounds::answering(stored.head.kind, stored.records);
         if let Some(row) = row {
             labels.extend(records.iter().map(|record| record.label.clone()));
@@ -213,6 +233,32 @@ fn of_word(common: &Common, output: Output, word: &str) -> Result<Vec<Run>, Comm
         }
         _ => Ok(runs),
     }
+}
+
+/// In which direction the figures of a plan's commands get better, as its objectives say; what two plans say otherwise is not known.
+fn add_told(plan: &Plan, told: &mut Told) {
+    for objective in &plan.objectives {
+        let named = objective.figure.clone();
+        let Some(name) = named.or_else(|| only_figure(plan, objective)) else { continue };
+        let better = if objective.is_less_better { Better::Lower } else { Better::Higher };
+        match told.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) if *known != Some(better) => *known = None,
+            Some(_) => {}
+            None => told.push((name, Some(better))),
+        }
+    }
+}
+
+/// The figure of a command that has one only, which no objective need name.
+fn only_figure(plan: &Plan, objective: &Objective) -> Option<String> {
+    let is_meant =
+        |of: &&PlanWorkload| objective.workload.as_ref().is_none_or(|label| *label == of.label);
+    let of =
+        plan.workloads.iter().find(is_meant).filter(|_| objective.metric == Metric::Application)?;
+    let mut names = of.settings.keys().filter_map(|key| key.strip_prefix("figure."));
+    // Without any it is timed.
+    let name = names.next().unwrap_or("runs_per_hour");
+    names.next().is_none().then(|| name.to_owned())
 }
 
 /// Finished runs with that label (the others when none is finished), else the one run that begins so; all finished runs

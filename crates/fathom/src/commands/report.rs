@@ -15,7 +15,7 @@ use fathom_html::page::Page;
 use fathom_html::pages::{self, Source};
 use fathom_html::{html, markdown};
 use fathom_store::{Filter, RunState, Store, StoreError};
-use fathom_study::compare::{Options, compare};
+use fathom_study::compare::{Options, Told, compare};
 use fathom_study::experiment::keep_pairs;
 use fathom_sys::sysroot::SysRoot;
 use std::path::{Path, PathBuf};
@@ -194,7 +194,9 @@ fn of_two(
     let margin = args.margin.as_deref().unwrap_or("3%");
     let margin = parse_fraction(margin)
         .map_err(|e| CommandError::usage(output, &format!("--margin={margin}: {e}")))?;
-    let (mut a, mut b) = (side(common, output, a)?, side(common, output, b)?);
+    let mut told = Told::new();
+    let mut sided = |words: &str| side(common, output, words, &mut told);
+    let (mut a, mut b) = (sided(a)?, sided(b)?);
     keep_pairs(&mut a, &mut b);
     if watch::stored::is_asked(&a, &b) || capture::compare::is_asked(&a, &b) {
         let text = "watches, captures and replays are compared on the terminal: fathom compare A B; fathom report RUN draws one";
@@ -203,7 +205,7 @@ fn of_two(
     if args.anonymise {
         Hiding::new().sides([&mut a, &mut b]).ok_or_else(|| unreadable(output))?;
     }
-    let options = Options { margin_percent: 100.0 * margin, ..Options::default() };
+    let options = Options { margin_percent: 100.0 * margin, told, ..Options::default() };
     let found = compare(&a, &b, &options);
     let page = pages::of_comparison(&found, [&a, &b], &local_zone());
     Ok(Made { page, stem: format!("fathom-{}-against-{}", plain(&b.name), plain(&a.name)) })

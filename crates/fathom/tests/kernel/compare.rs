@@ -9,6 +9,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("compare_finds_what_a_cap_makes", &[FathomBinary], capped),
         kernel_test("compare_of_cells_of_an_experiment", &[FathomBinary], cells),
+        kernel_test("compare_of_cells_of_a_command", &[FathomBinary], cells_of_a_command),
         kernel_test("compare_of_two_devices", &[FathomBinary, LoopDevices], two_devices),
         kernel_test("compare_bad_input", &[FathomBinary], bad_input),
     ]
@@ -130,6 +131,28 @@ fn cells() {
     assert_eq!((&row["in_pairs"], &row["runs_a"]), (&true.into(), &row["runs_b"]), "{row}");
     assert_eq!(row["figures"][0]["decision"], "faster", "{row}");
     compared(&sandbox, &[&side(1500), &side(500)], 1);
+}
+
+/// The application is a command, of whose figure less is better.
+fn cells_of_a_command() {
+    let sandbox = Sandbox::new();
+    let plan = sandbox.dir().join("app.toml");
+    let text = "target = \"null:\"\n[[workload]]\nlabel = \"app\"\ncommand = \"echo took $((100 + {x} + $$ % 2))\"\n\
+         x = 0\nfigure.took = \"took {}\"\n[[objective]]\nmetric = \"application\"\nbetter = \"less\"\n[factors]\n\
+         workload.x = [0, 50]\n[design]\nblocks = 8\nsequential = false\n[prepare]\nquiet = \"0s\"\n";
+    std::fs::write(&plan, text).unwrap();
+    let done = sandbox.json(&["lab", p(&plan)], &[0, 1]);
+    let side = |level: u32| format!("{}:x={level}", done.id());
+    let found = compared(&sandbox, &[&side(0), &side(50)], 1);
+    let figure = &found["comparison"]["rows"][0]["figures"][0];
+    assert_eq!(
+        (&figure["metric"]["told"][0], &figure["decision"]),
+        (&"took".into(), &"slower".into()),
+        "{found}"
+    );
+    let text = sandbox.run(&["compare", &side(0), &side(50)]);
+    assert!(text.stdout.contains("B's took 4") && text.stdout.contains("higher"), "{text:?}");
+    assert!(text.stdout.contains("REGRESSION: B is worse in"), "{text:?}");
 }
 
 fn two_devices() {
