@@ -326,7 +326,9 @@ pub fn loop_sparse(stack: &Stack) -> Vec<Finding> {
                 node.name
             );
             let finding = Finding::new("loop-sparse", Severity::Note, summary);
-            let advice = finding.advise("give it all its space, then write it once");
+            let advice = finding.advise(
+                "give it all its space, then write it once where nobody needs what is on it",
+            );
             Some(advice.advise(format!("fallocate -l {size} {}", shell::word(file))))
         })
         .collect()

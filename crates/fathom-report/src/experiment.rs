@@ -12,8 +12,8 @@ use crate::text::push_wrapped_to;
 use fathom_model::plan::FactorKind;
 use fathom_stats::equivalence::Decision;
 use fathom_study::experiment::{
-    BlockNoise, CellFigure, Choice, ExperimentStudy, Figure, HypothesisStudy, MachineValue,
-    Narrowed, Outcome,
+    BlockNoise, Bound, CellFigure, Choice, ExperimentStudy, Figure, HypothesisStudy, Kept,
+    MachineValue, Narrowed, Outcome,
 };
 
 /// How to have what the best cell had: for one choice, what sets it at once and what makes it last.
@@ -70,6 +70,53 @@ fn first(study: &ExperimentStudy) -> Option<(usize, &Figure)> {
 /// The answer in one sentence.
 #[must_use]
 pub fn answer(study: &ExperimentStudy) -> String {
+    let text = sentence(study);
+    match unsure_bound(study) {
+        Some(words) => format!("{}, {words}.", text.trim_end_matches('.')),
+        None => text,
+    }
+}
+
+/// The first bound of which it is not sure that the best cell keeps it.
+fn unsure_bound(study: &ExperimentStudy) -> Option<String> {
+    let winner = study.ranking.winner?;
+    first(study)?;
+    let is_unsure =
+        |bound: &&Bound| matches!(bound.kept.get(winner), Some(Kept::Unsure | Kept::Unlikely));
+    let bound = study.ranking.bounds.iter().find(is_unsure)?;
+    let figure = study.figures.get(bound.figure)?;
+    let own = study.cells[winner].figures[bound.figure].as_ref()?;
+    let value = |value: f64| words::value(figure.metric, value);
+    Some(format!(
+        "with {} {}, of which it is not sure that it keeps the bound of {}",
+        words::figure(study, figure),
+        value(own.median.value),
+        value(bound.value)
+    ))
+}
+
+/// Which cells keep the bounds, where the plan asks for nothing else.
+fn who_keeps(study: &ExperimentStudy) -> String {
+    let bounds = &study.ranking.bounds;
+    let named = |is_meant: &dyn Fn(usize) -> bool| {
+        let own = (0..study.cells.len()).filter(|at| is_meant(*at));
+        own.map(|at| words::levels(&study.cells[at].levels)).collect::<Vec<_>>().join(", ")
+    };
+    let is_kept = |at: usize| bounds.iter().all(|bound| bound.kept.get(at) == Some(&Kept::Kept));
+    let is_broken =
+        |at: usize| bounds.iter().any(|bound| bound.kept.get(at) == Some(&Kept::Broken));
+    let parts = [
+        ("kept by ", named(&is_kept)),
+        ("perhaps kept by ", named(&|at| !is_kept(at) && !is_broken(at))),
+        ("broken by ", named(&is_broken)),
+    ];
+    let said = parts.iter().filter(|(_, cells)| !cells.is_empty());
+    let said: Vec<String> = said.map(|(how, cells)| format!("{how}{cells}")).collect();
+    let blocks = words::count(study.blocks_done as usize, "block", "blocks");
+    format!("The bounds are {}, after {blocks}; nothing ranks the cells besides.", said.join("; "))
+}
+
+fn sentence(study: &ExperimentStudy) -> String {
     let blocks = words::count(study.blocks_done as usize, "block", "blocks");
     let (Some((place, figure)), Some(winner)) = (first(study), study.ranking.winner) else {
         return no_answer(study);
@@ -157,6 +204,10 @@ fn undecided(study: &ExperimentStudy, winner: usize, known: &str, place: usize) 
 
 /// Why there is no best cell.
 fn no_answer(study: &ExperimentStudy) -> String {
+    if first(study).is_none() && study.ranking.winner.is_some() && !study.ranking.bounds.is_empty()
+    {
+        return who_keeps(study);
+    }
     match study.all_break_bounds() {
         true => "No cell keeps the bounds: see the table.".to_owned(),
         false => "No answer: see the findings below.".to_owned(),

@@ -364,3 +364,23 @@ fn any_width_is_kept() {
         assert!(long.is_empty(), "{width}: {long:#?}");
     }
 }
+
+/// The best cell's median keeps the bound and its interval reaches beyond; with bounds alone the answer is who keeps them.
+#[test]
+fn bounds_are_in_the_first_sentence() {
+    let (mut plan, cells, records) = experiment(&[("x", &["a", "b"])], 6, |levels, block| {
+        if levels == ["a"] { 1000 } else { 1300 + 100 * u64::from(block % 3) }
+    });
+    let bound = json!({"metric": "iops", "bound": 1390.0});
+    plan.objectives.push(serde_json::from_value(bound.clone()).expect("an objective"));
+    let said = answer(&study(&plan, &cells, &records));
+    assert!(
+        said.starts_with("Best: x=b")
+            && said.contains("of which it is not sure that it keeps the bound of 1 390."),
+        "{said}"
+    );
+    plan.objectives.remove(0);
+    let said = answer(&study(&plan, &cells, &records));
+    let told = "The bounds are perhaps kept by x=b; broken by x=a, after 6 blocks; nothing ranks the cells besides.";
+    assert_eq!(said, told);
+}

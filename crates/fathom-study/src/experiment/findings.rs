@@ -3,12 +3,15 @@
 use super::boots::Boots;
 use super::cells::{Adjustment, CellStudy, Change, Values, is_one_settled};
 use super::figures::Figure;
+use super::ranking::{Bound, Kept};
 use super::{ExperimentStudy, drift, values};
 use crate::{rules, verdict, watch};
 use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity, Verdict};
+use fathom_model::plan::Metric;
 use fathom_model::plan::cell::Cell;
 use fathom_model::record::Record;
+use fathom_stats::equivalence::Decision;
 use fathom_stats::factorial::UNITS_MIN;
 use fathom_stats::interval::{Estimate, median};
 use std::collections::BTreeMap;
@@ -33,6 +36,9 @@ pub fn of_study(
     findings.extend(too_few(study, boots, values));
     findings.extend(few_boots(study, boots));
     findings.extend(no_winner(study));
+    findings.extend(unsure_bounds(study, cells));
+    findings.extend(broken_in_some(study, cells, values));
+    findings.extend(unlike_blocks(study, cells));
     findings.extend(silent(study, cells));
     findings.extend(outliers(&study.figures, cells, values));
     findings.extend(ranks(study));
@@ -166,8 +172,16 @@ fn too_few(study: &ExperimentStudy, boots: &Boots, values: &[Values]) -> Option<
                 .advise("see that the load prints what it measured, and with enough digits"),
         );
     }
+    // A factor is seen in the trials of all its levels.
+    let mut effects = study.effects.iter().flat_map(|all| &all.effects);
+    let has_effects =
+        effects.any(|effect| matches!(effect.decision, Decision::Faster | Decision::Slower));
+    let what = match has_effects {
+        true => "no cell by itself could be shown to differ, though effects of whole factors could",
+        false => "no difference could be shown",
+    };
     let text = format!(
-        "so few blocks that no difference could be shown: {}, {}; the figures are those of these trials only",
+        "so few blocks that {what}: {}, {}; the figures are those of these trials only",
         count(study.blocks_done as usize, "block"),
         count(study.comparisons, "comparison")
     );
@@ -194,6 +208,66 @@ fn no_winner(study: &ExperimentStudy) -> Option<Finding> {
     Some(Finding::new("no-winner", Severity::Void, text))
 }
 
+/// As a plan names it.
+fn figure_name(figure: &Figure) -> String {
+    let metric = serde_json::to_value(figure.metric).unwrap_or_default();
+    let of = figure.workload.as_ref().map_or_else(String::new, |label| format!(" of {label}"));
+    let own = figure.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
+    format!("{}{own}{of}", metric.as_str().unwrap_or_default())
+}
+
+/// Cells of which more blocks may still show that they keep a bound, or that they break it.
+fn unsure_bounds(study: &ExperimentStudy, cells: &[Cell]) -> Option<Finding> {
+    let is_unsure = |kept: &Kept| matches!(kept, Kept::Unsure | Kept::Unlikely);
+    let of_bound = |bound: &Bound| {
+        let own = cells.iter().zip(&bound.kept).filter(|(_, kept)| is_unsure(kept));
+        let names: Vec<String> = own.map(|(cell, _)| cell.name()).collect();
+        let figure = study.figures.get(bound.figure).map(figure_name)?;
+        (!names.is_empty()).then(|| format!("that of {figure} by {}", names.join(", ")))
+    };
+    let all: Vec<String> = study.ranking.bounds.iter().filter_map(of_bound).collect();
+    let text = format!("it is not sure which bounds are kept: {}", all.join("; "));
+    (!all.is_empty()).then(|| {
+        Finding::new("unsure-bound", Severity::Note, text)
+            .advise("more blocks decide it, where the cell is not as good as at its bound")
+    })
+}
+
+/// A bound of 0 is broken by a single trial, which the median need not show.
+fn broken_in_some(study: &ExperimentStudy, cells: &[Cell], values: &[Values]) -> Option<Finding> {
+    let none_at_all = study.ranking.bounds.iter().filter(|bound| bound.value == 0.0);
+    let of_bound = |bound: &Bound| {
+        let figure = study.figures.get(bound.figure)?;
+        let of_cell = |at: usize| {
+            let own = values.get(bound.figure)?.get(at)?;
+            let above = own.values().filter(|value| **value > 0.0).count();
+            let is_broken = bound.kept.get(at) == Some(&Kept::Broken) && above > 0;
+            is_broken.then(|| {
+                format!("{} in {above} of {}", cells[at].name(), count(own.len(), "trial"))
+            })
+        };
+        let all: Vec<String> = (0..cells.len()).filter_map(of_cell).collect();
+        (!all.is_empty() && !figure.is_more_better())
+            .then(|| format!("{} is above 0: {}", figure_name(figure), all.join(", ")))
+    };
+    let all: Vec<String> = none_at_all.filter_map(of_bound).collect();
+    let text = format!("a bound of 0 is broken by each trial above it: {}", all.join("; "));
+    (!all.is_empty()).then(|| Finding::new("bound-of-0", Severity::Note, text))
+}
+
+/// Requests of unlike sizes are not alike: the smallest has most of them by itself.
+fn unlike_blocks(study: &ExperimentStudy, cells: &[Cell]) -> Option<Finding> {
+    let is_size = |name: &str| name.rsplit('.').next() == Some("block_size");
+    let varies = cells.iter().flat_map(|cell| &cell.levels).any(|(name, _)| is_size(name));
+    let first = study.figures.get(*study.ranking.figures.first()?)?;
+    let has_rate = study.figures.iter().any(|figure| figure.metric == Metric::Rate);
+    (varies && first.metric == Metric::Iops && !has_rate).then(|| {
+        let text = "block_size varies and IOPS decide: requests of unlike sizes are not alike, and the smallest has most of them by itself";
+        Finding::new("unlike-blocks", Severity::Note, text)
+            .advise("bytes per second are the other view: [[objective]] metric = \"rate\"")
+    })
+}
+
 /// Objectives that no trial has a value for: most often a percentile of few requests.
 fn silent(study: &ExperimentStudy, cells: &[Cell]) -> Option<Finding> {
     if study.trials == study.void.len() {
@@ -202,18 +276,12 @@ fn silent(study: &ExperimentStudy, cells: &[Cell]) -> Option<Finding> {
     let has_value = |at: usize| {
         study.cells.iter().any(|cell| cell.figures.get(at).is_some_and(Option::is_some))
     };
-    let name = |figure: &Figure| {
-        let metric = serde_json::to_value(figure.metric).unwrap_or_default();
-        let of = figure.workload.as_ref().map_or_else(String::new, |label| format!(" of {label}"));
-        let own = figure.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
-        format!("{}{own}{of}", metric.as_str().unwrap_or_default())
-    };
     let silent: Vec<String> = study
         .figures
         .iter()
         .enumerate()
         .filter(|(at, figure)| figure.is_objective && !has_value(*at))
-        .map(|(_, figure)| name(figure))
+        .map(|(_, figure)| figure_name(figure))
         .collect();
     if silent.is_empty() {
         return None;

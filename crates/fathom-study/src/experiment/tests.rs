@@ -90,3 +90,24 @@ fn a_study_is_json() {
     assert_eq!(json["ranking"]["winner"], 1);
     assert_eq!(json["cells"][1]["figures"][0]["change"]["decision"], "faster");
 }
+
+/// Bounds that nobody can be sure of yet, and IOPS of unlike block sizes, are told.
+#[test]
+fn unsure_bounds_and_unlike_blocks_are_told() {
+    let mut sample = Sample::new(&[("block_size", &["4k", "64k"])], 6, |cell, block| {
+        [1000.0, 1300.0][cell.index as usize] + 100.0 * f64::from(block % 3)
+    });
+    let told = |sample: &Sample, id: &str| {
+        let study = study(&sample.plan, &sample.cells, &sample.records);
+        study.findings.into_iter().find(|finding| finding.id == id).map(|finding| finding.summary)
+    };
+    assert_eq!(told(&sample, "unsure-bound"), None);
+    assert!(told(&sample, "unlike-blocks").is_some());
+    let bound = serde_json::json!({"metric": "iops", "bound": 1390.0});
+    sample.plan.objectives.push(serde_json::from_value(bound).expect("an objective"));
+    let unsure = told(&sample, "unsure-bound").expect("told");
+    assert!(unsure.ends_with("that of iops by block_size=64k"), "{unsure}");
+    let rate = serde_json::json!({"metric": "rate"});
+    sample.plan.objectives.push(serde_json::from_value(rate).expect("an objective"));
+    assert_eq!(told(&sample, "unlike-blocks"), None);
+}

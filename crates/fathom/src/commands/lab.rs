@@ -487,7 +487,9 @@ pub(super) fn ended_text(finished: &Finished, again: &str) -> String {
                 "Ended early, after {done} of at most {most} blocks: everything that was asked is decided.\n"
             ),
         },
-        Ended::Budget(why) => format!("Ended by its budget: {why}.\n"),
+        Ended::Budget(why) => format!(
+            "Ended by its budget: {why}. What was measured stands; with a larger budget it begins anew.\n"
+        ),
         Ended::Interrupted => format!("Interrupted; {again}.\n"),
         Ended::Failed { cause, class } => {
             // What stayed is told below, in its own words.
