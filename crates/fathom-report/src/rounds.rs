@@ -45,7 +45,7 @@ fn answer(found: &Rounds) -> String {
 #[must_use]
 pub fn sentence(found: &Rounds) -> String {
     let average = |figure: &Followed| {
-        let (of, window) = (figure.metric, figure.window?);
+        let (of, window) = (&figure.metric, figure.window?);
         Some(format!("{} {} {}", figure.name, of.words(), of.text(window.average)))
     };
     let tracked = found.figures.iter().filter(|figure| figure.is_tracked);

@@ -121,8 +121,9 @@ fn add<'a>(found: &mut Vec<Found<'a>>, run: &'a Run) {
         for (index, job) in record.jobs.iter().enumerate() {
             let Some(asked) = record.workload.jobs.get(index) else { continue };
             let all = metrics::metrics(asked, job).into_iter();
-            let mut valued = all.filter_map(|m| Some((m, metrics::value(record, index, m)?)));
-            let Some((metric, value)) = valued.next() else { continue };
+            let valued = |m| Some((metrics::value(record, index, &m)?, m));
+            let mut valued = all.filter_map(valued);
+            let Some((value, metric)) = valued.next() else { continue };
             let label = without_number(&record.label);
             let name = if record.jobs.len() > 1 {
                 format!("{label}, {}", job.name)
@@ -225,7 +226,7 @@ fn series(row: &Found<'_>, name: String, step_min_percent: f64) -> Series {
     let points_needed = 2 * RUNS_MIN;
     Series {
         name,
-        metric: row.metric,
+        metric: row.metric.clone(),
         points,
         changes,
         rise_percent,

@@ -98,7 +98,7 @@ fn of_row(row: &[&Record]) -> Vec<Followed> {
             _ => format!("{row_name}, {}", job.name),
         };
         for (metric, is_tracked) in metrics::followed(asked, job, &first.workload.tracked) {
-            let value = |record: &&Record| metrics::value(record, index, metric);
+            let value = |record: &&Record| metrics::value(record, index, &metric);
             let values: Option<Vec<f64>> =
                 row.iter().map(|record| value(record).or(is_tracked.then_some(0.0))).collect();
             let (window, range_share, rise_share) = (None, None, None);

@@ -220,7 +220,7 @@ fn runs(found: &Comparison, [a, b]: [&Side; 2]) -> Option<Section> {
 }
 
 fn in_order(row: &RowComparison, sides: &[Vec<Cell<'_>>; 2]) -> Option<Chart> {
-    let metric = row.figures.first()?.metric;
+    let metric = &row.figures.first()?.metric;
     if !matches!(metric, Metric::BytesPerS | Metric::Iops | Metric::PerS(_)) {
         return None;
     }

@@ -183,7 +183,7 @@ fn chart(series: &Series) -> Chart {
         format!("{} over time", series.name),
         ChartKind::Line,
         Axis::new("start of the run", Unit::UnixSeconds),
-        Axis::new(series.metric.words(), unit(series.metric)),
+        Axis::new(series.metric.words(), unit(&series.metric)),
     )
     .series("runs", points.collect())
     .n(format!("n = {}", plural(series.points.len())))

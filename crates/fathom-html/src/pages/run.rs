@@ -86,7 +86,7 @@ fn of_figure(figure: &Followed, window: Option<(usize, usize)>) -> Chart {
         format!("{} of {} by round", figure.metric.words(), figure.name),
         ChartKind::Line,
         Axis::new("round", Unit::Count),
-        Axis::new(figure.metric.words(), unit(figure.metric)),
+        Axis::new(figure.metric.words(), unit(&figure.metric)),
     )
     .series(figure.metric.words(), points.collect())
     .n(format!("n = {} rounds", figure.values.len()));
@@ -97,7 +97,7 @@ fn of_figure(figure: &Followed, window: Option<(usize, usize)>) -> Chart {
 }
 
 /// How figures of a comparison are drawn.
-pub(super) fn unit(metric: Metric) -> Unit {
+pub(super) fn unit(metric: &Metric) -> Unit {
     match metric {
         Metric::BytesPerS => Unit::BytesPerSecond,
         Metric::Iops | Metric::PerS(_) => Unit::PerSecond,

@@ -1,6 +1,6 @@
 //! The figures of one job of a record that two sides are compared by: one number for each run.
 
-use fathom_base::units::{format_count, format_ns, format_rate};
+use fathom_base::units::{format_count, format_figure, format_ns, format_rate, format_whole};
 use fathom_model::fsop_jobs;
 use fathom_model::record::{JobRecord, OpClass, Record};
 use fathom_model::workload::{Access, Job, Tracked};
@@ -8,11 +8,9 @@ use fathom_stats::Histogram;
 use fathom_stats::equivalence::Better;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 /// Which figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Bytes moved per second.
@@ -34,23 +32,11 @@ pub enum Metric {
     /// CPU time of fathom's threads for each read or write in nanoseconds.
     CpuNsPerRequest,
     /// What a command told by this name, and in which direction that gets better, where its plan says so.
-    Told(&'static str, Option<Better>),
+    Told(String, Option<Better>),
 }
 
 /// What the plans of commands say of their figures, those that decide first: name and direction.
 pub type Told = Vec<(String, Option<Better>)>;
-
-/// A name for as long as fathom runs: each is kept once.
-fn kept(name: &str) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.get(name) {
-        return known;
-    }
-    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    names.insert(name);
-    name
-}
 
 /// The figures that a command has told, those of which its plan says something first.
 pub(crate) fn told(record: &Record, said: &Told) -> Vec<Metric> {
@@ -59,13 +45,13 @@ pub(crate) fn told(record: &Record, said: &Told) -> Vec<Metric> {
     let others = figures.keys().filter(|name| said.iter().all(|(known, _)| known != *name));
     let known = known.map(|(name, better)| (name, *better));
     let all = known.chain(others.map(|name| (name, None)));
-    all.map(|(name, better)| Metric::Told(kept(name), better)).collect()
+    all.map(|(name, better)| Metric::Told(name.clone(), better)).collect()
 }
 
 impl Metric {
     /// In which direction it gets better.
     #[must_use]
-    pub fn better(self) -> Better {
+    pub fn better(&self) -> Better {
         match self {
             Self::Told(_, better) => better.unwrap_or(Better::Higher),
             Self::BytesPerS | Self::Iops | Self::PerS(_) => Better::Higher,
@@ -75,13 +61,13 @@ impl Metric {
 
     /// False where nobody has said which direction is better.
     #[must_use]
-    pub fn is_judged(self) -> bool {
+    pub fn is_judged(&self) -> bool {
         !matches!(self, Self::Told(_, None))
     }
 
     /// The words that people see.
     #[must_use]
-    pub fn words(self) -> String {
+    pub fn words(&self) -> String {
         let of = |class: OpClass, what: &str| format!("{} {what}", class.word());
         match self {
             Self::BytesPerS => "rate".into(),
@@ -91,26 +77,23 @@ impl Metric {
             Self::PerS(OpClass::OpenRead) => "files read/s".into(),
             Self::PerS(OpClass::OpenWrite) => "files written/s".into(),
             Self::PerS(class) => format!("{}s/s", class.word()),
-            Self::LatencyNsMean(class) => of(class, "mean"),
-            Self::LatencyNsP50(class) => of(class, "p50"),
-            Self::LatencyNsP99(class) => of(class, "p99"),
-            Self::LatencyNsP999(class) => of(class, "p99.9"),
-            Self::LatencyNsMax(class) => of(class, "max"),
+            Self::LatencyNsMean(class) => of(*class, "mean"),
+            Self::LatencyNsP50(class) => of(*class, "p50"),
+            Self::LatencyNsP99(class) => of(*class, "p99"),
+            Self::LatencyNsP999(class) => of(*class, "p99.9"),
+            Self::LatencyNsMax(class) => of(*class, "max"),
             Self::CpuNsPerRequest => "CPU per I/O".into(),
-            Self::Told(name, _) => name.into(),
+            Self::Told(name, _) => name.clone(),
         }
     }
 
     /// A value of it, as people read it.
     #[must_use]
-    pub fn text(self, value: f64) -> String {
+    pub fn text(&self, value: f64) -> String {
         match self {
             Self::BytesPerS => format_rate(value),
-            Self::Told(..) if value < 999.5 => {
-                let digits = (2.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 9.0);
-                format!("{value:.*}", digits as usize)
-            }
-            Self::Told(..) => format_count(value.round() as u64),
+            Self::Told(..) if value < 999.5 => format_figure(value),
+            Self::Told(..) => format_whole(value),
             Self::Iops | Self::PerS(_) if value > 0.0 && value < 9.95 => format!("{value:.1}"),
             Self::Iops | Self::PerS(_) => format_count(value.round() as u64),
             _ => format_ns(value.round() as u64),
@@ -151,9 +134,9 @@ pub fn metrics(job: &Job, record: &JobRecord) -> Vec<Metric> {
     if record.open_loop.is_some() {
         latencies.chain(rates).chain([Metric::CpuNsPerRequest]).collect()
     } else {
-        let first = rates.first().copied();
-        let rest = rates.iter().skip(1).copied();
-        first.into_iter().chain(latencies).chain(rest).chain([Metric::CpuNsPerRequest]).collect()
+        let mut rates = rates.into_iter();
+        let first = rates.next();
+        first.into_iter().chain(latencies).chain(rates).chain([Metric::CpuNsPerRequest]).collect()
     }
 }
 
@@ -217,7 +200,7 @@ fn has(record: &JobRecord, class: OpClass) -> bool {
 
 /// The figure of one run; none where there were too few events for it, or none at all.
 #[must_use]
-pub fn value(record: &Record, job: usize, metric: Metric) -> Option<f64> {
+pub fn value(record: &Record, job: usize, metric: &Metric) -> Option<f64> {
     if let Metric::Told(name, _) = metric {
         let told = fsop_jobs::told(record)?.get(name).copied();
         return told.filter(|figure| figure.is_finite() && *figure > 0.0);
@@ -228,12 +211,12 @@ pub fn value(record: &Record, job: usize, metric: Metric) -> Option<f64> {
     match metric {
         Metric::BytesPerS => per_s(job.transfers().bytes),
         Metric::Iops => per_s(job.transfers().latency_ns.count()),
-        Metric::PerS(class) => per_s(job.class(class)?.latency_ns.count()),
-        Metric::LatencyNsMean(class) => latencies(job, class)?.mean(),
-        Metric::LatencyNsP50(class) => percentile(job, class, 0.5),
-        Metric::LatencyNsP99(class) => percentile(job, class, 0.99),
-        Metric::LatencyNsP999(class) => percentile(job, class, 0.999),
-        Metric::LatencyNsMax(class) => latencies(job, class)?.max().map(|ns| ns as f64),
+        Metric::PerS(class) => per_s(job.class(*class)?.latency_ns.count()),
+        Metric::LatencyNsMean(class) => latencies(job, *class)?.mean(),
+        Metric::LatencyNsP50(class) => percentile(job, *class, 0.5),
+        Metric::LatencyNsP99(class) => percentile(job, *class, 0.99),
+        Metric::LatencyNsP999(class) => percentile(job, *class, 0.999),
+        Metric::LatencyNsMax(class) => latencies(job, *class)?.max().map(|ns| ns as f64),
         Metric::CpuNsPerRequest => {
             let requests = job.transfers().latency_ns.count();
             let cpu_ns = job.cpu.total_ns();
@@ -266,14 +249,14 @@ mod tests {
     #[test]
     fn figures_of_a_healthy_run() {
         let record = fixtures::record();
-        let of = |metric| value(&record, 0, metric);
+        let of = |metric: Metric| value(&record, 0, &metric);
         assert_eq!(of(Metric::Iops), Some(1000.0));
         assert_eq!(of(Metric::BytesPerS), Some(4_096_000.0));
         let p99 = of(Metric::LatencyNsP99(OpClass::Read)).expect("many events");
         assert!((p99 / 5e6 - 1.0).abs() < 0.01, "{p99}");
         assert_eq!(of(Metric::CpuNsPerRequest), Some(1e9 / 60_000.0));
         assert_eq!(of(Metric::LatencyNsP99(OpClass::Write)), None);
-        assert_eq!(value(&record, 1, Metric::Iops), None);
+        assert_eq!(value(&record, 1, &Metric::Iops), None);
     }
 
     #[test]
@@ -282,10 +265,10 @@ mod tests {
         let few = &mut record.jobs[0].classes[0].latency_ns;
         *few = Histogram::new();
         (0..999).for_each(|_| few.record(5));
-        assert_eq!(value(&record, 0, Metric::LatencyNsP99(OpClass::Read)), None);
+        assert_eq!(value(&record, 0, &Metric::LatencyNsP99(OpClass::Read)), None);
         record.jobs[0].classes[0].latency_ns.record(5);
-        assert!(value(&record, 0, Metric::LatencyNsP99(OpClass::Read)).is_some());
-        assert_eq!(value(&record, 0, Metric::LatencyNsP999(OpClass::Read)), None);
+        assert!(value(&record, 0, &Metric::LatencyNsP99(OpClass::Read)).is_some());
+        assert_eq!(value(&record, 0, &Metric::LatencyNsP999(OpClass::Read)), None);
     }
 
     #[test]

@@ -255,7 +255,7 @@ fn compare_row(row: &Row<'_>, options: &Options) -> RowComparison {
         let own = job.zip(of).map(|(job, record)| metrics::metrics(job, record));
         own.into_iter().flatten().chain(metrics::told(cell.record, &options.told)).collect()
     });
-    let noise = metrics.first().and_then(|first| noise::of_row(row, *first, in_pairs, of_noise));
+    let noise = metrics.first().and_then(|first| noise::of_row(row, first, in_pairs, of_noise));
     let figures = metrics.into_iter().filter_map(|m| figure(row, m, in_pairs, options)).collect();
     RowComparison {
         name: row.name.clone(),
@@ -289,7 +289,7 @@ const PERCENTILE_STEP_PERCENT: f64 = 1.6;
 
 /// A figure of every run, none when some run lacks it: the others would be a selection. A run is one value, the median of its
 /// repetitions.
-fn values(units: &[Unit<'_>], metric: Metric) -> Option<Vec<f64>> {
+fn values(units: &[Unit<'_>], metric: &Metric) -> Option<Vec<f64>> {
     let value = |unit: &Unit<'_>| -> Option<f64> {
         let cells = unit.cells.iter();
         let each: Option<Vec<f64>> =
@@ -300,7 +300,7 @@ fn values(units: &[Unit<'_>], metric: Metric) -> Option<Vec<f64>> {
 }
 
 fn figure(row: &Row<'_>, metric: Metric, in_pairs: bool, options: &Options) -> Option<Figure> {
-    let (a, b) = (values(&row.a, metric)?, values(&row.b, metric)?);
+    let (a, b) = (values(&row.a, &metric)?, values(&row.b, &metric)?);
     let level = options.level;
     let margin_percent = match metric {
         Metric::LatencyNsP50(_) | Metric::LatencyNsP99(_) | Metric::LatencyNsP999(_) => {

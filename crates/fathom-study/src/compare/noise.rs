@@ -26,7 +26,7 @@ pub struct Noise {
 }
 
 /// The scatter of the figure that answers the question; none where the runs are too few.
-pub(super) fn of_row(row: &Row<'_>, metric: Metric, in_pairs: bool, level: f64) -> Option<Noise> {
+pub(super) fn of_row(row: &Row<'_>, metric: &Metric, in_pairs: bool, level: f64) -> Option<Noise> {
     let logs = |units: &[Unit<'_>]| -> Option<Vec<Vec<f64>>> {
         let value = |unit: &Unit<'_>| -> Option<Vec<f64>> {
             let cells = unit.cells.iter();

@@ -53,7 +53,8 @@ fn of_drift(row: &Row<'_>, figure: &Figure) -> Option<String> {
         units.iter().map(|unit| (unit.started_unix_ns() - first_ns) as f64 / 1e9).collect()
     };
     let drift = |units: &[Unit<'_>]| -> Option<Trend> {
-        let logs: Vec<f64> = values(units, figure.metric)?.iter().map(|value| value.ln()).collect();
+        let logs: Vec<f64> =
+            values(units, &figure.metric)?.iter().map(|value| value.ln()).collect();
         trend(&times(units), &logs, LEVEL).ok()
     };
     let (a, b) = (drift(&row.a)?, drift(&row.b)?);
