@@ -437,7 +437,7 @@ mod tests {
             let piece = |at: u64| {
                 let mut piece = WatchRecord::new(length_ns, at * each);
                 for index in at * each..(at + 1) * each {
-                    let has_burst = index * length_ns % 1_000_000_000 == 0;
+                    let has_burst = (index * length_ns).is_multiple_of(1_000_000_000);
                     let reads = if has_burst { burst } else { FlowCounts::default() };
                     let counts = DeviceCounts { reads, ..DeviceCounts::default() };
                     piece.push(&sample(index, length_ns, counts));
