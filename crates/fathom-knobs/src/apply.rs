@@ -280,23 +280,18 @@ fn apply_own(
     if is_over {
         log.made(step, Change::Knobs(change)).map_err(journal)?;
     }
-    let place = setting.place.name();
-    written.map_err(|reason| KnobError::Write {
+    let refused = |reason: String| KnobError::Write {
         knob: id.clone(),
-        place: place.clone(),
+        place: setting.place.name(),
         value: setting.value.clone(),
         reason,
-    })?;
+    };
+    written.map_err(refused)?;
     let now = now.map_err(failed)?;
     if now != setting.value {
-        return Err(KnobError::Write {
-            knob: id.clone(),
-            place,
-            value: setting.value.clone(),
-            reason: format!(
-                "the plan's own write command ended without an error, but the read command prints '{now}'"
-            ),
-        });
+        return Err(refused(format!(
+            "the plan's own write command ended without an error, but the read command prints '{now}'"
+        )));
     }
     Ok(report(now))
 }
