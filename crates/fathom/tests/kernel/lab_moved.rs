@@ -290,9 +290,14 @@ fn same_settings() {
         assert!(done.status.success(), "{done:?}");
     };
     let direct = |how: &str| tool("losetup", &[&format!("--direct-io={how}"), p(&device)]);
-    direct("on");
-    does_not_go_on(&sandbox, &args, &format!("loop.dio of {name} was 0 and is 1"));
-    direct("off");
+    let shown =
+        || fs::read_to_string(Path::new("/sys/block").join(&name).join("loop/dio")).unwrap();
+    let was = shown();
+    let (other, back) = if was.trim() == "0" { ("on", "off") } else { ("off", "on") };
+    direct(other);
+    let why = format!("loop.dio of {name} was {} and is {}", was.trim(), shown().trim());
+    does_not_go_on(&sandbox, &args, &why);
+    direct(back);
     let journal = |feature: &str| {
         tool("umount", &[p(fs.dir())]);
         tool("tune2fs", &["-O", feature, p(&device)]);
