@@ -137,7 +137,7 @@ fn cells() {
 fn cells_of_a_command() {
     let sandbox = Sandbox::new();
     let plan = sandbox.dir().join("app.toml");
-    let text = "target = \"null:\"\n[[workload]]\nlabel = \"app\"\ncommand = \"echo took $((100 + {x} + $$ % 2))\"\n\
+    let text = "question = \"?\"\ntarget = \"null:\"\n[[workload]]\nlabel = \"app\"\ncommand = \"echo took $((100 + {x} + $$ % 2))\"\n\
          x = 0\nfigure.took = \"took {}\"\n[[objective]]\nmetric = \"application\"\nbetter = \"less\"\n[factors]\n\
          workload.x = [0, 50]\n[design]\nblocks = 8\nsequential = false\n[prepare]\nquiet = \"0s\"\n";
     std::fs::write(&plan, text).unwrap();
