@@ -280,8 +280,8 @@ mod tests {
         ] {
             let mut record = fixtures::record();
             record.jobs[0].classes[0].class = class;
-            let first = metrics(&Job::default(), &record.jobs[0])[0];
-            assert_eq!((first.words(), value(&record, 0, first)), (words.into(), Some(1000.0)));
+            let first = metrics(&Job::default(), &record.jobs[0])[0].clone();
+            assert_eq!((first.words(), value(&record, 0, &first)), (words.into(), Some(1000.0)));
         }
         // Some of the writes are synced: the mix is what counts.
         let mut record = fixtures::record();
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn the_first_figure_answers_the_question() {
         let record = fixtures::record();
-        let first = |access| metrics(&Job { access, ..Job::default() }, &record.jobs[0])[0];
+        let first = |access| metrics(&Job { access, ..Job::default() }, &record.jobs[0])[0].clone();
         assert_eq!(first(Access::Random), Metric::Iops);
         assert_eq!(first(Access::Sequential), Metric::BytesPerS);
         let mut open = record.jobs[0].clone();

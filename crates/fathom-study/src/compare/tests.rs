@@ -52,7 +52,7 @@ fn a_real_difference_is_found_in_spite_of_drift() {
     let row = &found.rows[0];
     assert!(row.in_pairs && row.runs_a == 8, "{row:?}");
     let iops = &row.figures[0];
-    assert_eq!((iops.metric, iops.decision), (Metric::Iops, Decision::Faster));
+    assert_eq!((iops.metric.clone(), iops.decision), (Metric::Iops, Decision::Faster));
     let interval = iops.answer.ratio.interval.expect("eight pairs");
     assert!(interval.contains(1.12) && interval.low > 1.1 && interval.high < 1.14, "{interval:?}");
     let latency = row.figures.iter().find(|f| f.metric.words() == "read p99").expect("p99");

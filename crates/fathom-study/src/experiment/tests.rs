@@ -106,7 +106,7 @@ fn unsure_bounds_and_unlike_blocks_are_told() {
     let bound = serde_json::json!({"metric": "iops", "bound": 1390.0});
     sample.plan.objectives.push(serde_json::from_value(bound).expect("an objective"));
     let unsure = told(&sample, "unsure-bound").expect("told");
-    assert!(unsure.ends_with("that of iops by block_size=64k"), "{unsure}");
+    assert!(unsure.ends_with("that of iops of read by block_size=64k"), "{unsure}");
     let rate = serde_json::json!({"metric": "rate"});
     sample.plan.objectives.push(serde_json::from_value(rate).expect("an objective"));
     assert_eq!(told(&sample, "unlike-blocks"), None);
