@@ -91,6 +91,23 @@ fn a_study_is_json() {
     assert_eq!(json["cells"][1]["figures"][0]["change"]["decision"], "faster");
 }
 
+/// The median shows nothing of a fault in two trials of six: in how many it was is told.
+#[test]
+fn a_bound_of_0_says_in_how_many_trials_it_was_broken() {
+    let mut sample = Sample::new(&[("x", &["a", "b"])], 6, |_, _| 1000.0);
+    let bound = serde_json::json!({"metric": "application", "figure": "err", "is_less_better": true, "bound": 0.0});
+    sample.plan.objectives.push(serde_json::from_value(bound).expect("an objective"));
+    for record in &mut sample.records {
+        let cell = record.cell.as_mut().expect("a cell");
+        let is_faulty = cell.slot.cell == 1 && cell.slot.block < 2;
+        cell.application.insert("err".to_owned(), if is_faulty { 7.0 } else { 0.0 });
+    }
+    let study = study(&sample.plan, &sample.cells, &sample.records);
+    assert_eq!(study.ranking.bounds[0].kept, [ranking::Kept::Kept, ranking::Kept::Broken]);
+    let told = study.findings.iter().find(|finding| finding.id == "bound-of-0").expect("told");
+    assert!(told.summary.ends_with("x=b in 2 of 6 trials"), "{}", told.summary);
+}
+
 /// Bounds that nobody can be sure of yet, and IOPS of unlike block sizes, are told.
 #[test]
 fn unsure_bounds_and_unlike_blocks_are_told() {

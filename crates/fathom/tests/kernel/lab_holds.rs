@@ -29,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_full_disk_of_the_journal", &ext4, full_journal),
         kernel_test("lab_what_no_cell_sets", &ext4, nobodys_setting),
         kernel_test("lab_what_no_cell_sets_below_a_file", &ext4, below_a_file),
+        kernel_test("lab_direct_io_of_a_loop_device_switched", &ext4, direct_io_switched),
         kernel_test("lab_what_comes_with_a_scheduler", &ext4, somebodys_scheduler),
         kernel_test("lab_own_knobs_are_read_once", &[FathomBinary], read_once),
         kernel_test(
@@ -165,6 +166,20 @@ fn below_a_file() {
     assert!(causes.len() == 3 && causes.iter().all(|cause| cause.contains(&knob)), "{causes:?}");
     drop(device);
     fs::remove_file(&image).unwrap();
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// Somebody takes the page cache away from the target, or gives it: the figures are others from then on.
+fn direct_io_switched() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let name = fs.device().name();
+    let is_direct = fs::read_to_string(format!("/sys/block/{name}/loop/dio")).unwrap();
+    let other = if is_direct.trim() == "1" { "off" } else { "on" };
+    let act = format!("losetup --direct-io={other} /dev/{name}");
+    let causes = causes_after(&sandbox, "direct", &act, fs.dir());
+    let knob = format!("loop.dio of {name}");
+    assert!(causes.len() == 3 && causes.iter().all(|cause| cause.contains(&knob)), "{causes:?}");
     sandbox.nothing_left(&[fs.dir()]);
 }
 
