@@ -38,4 +38,4 @@ pub use resolve::{Setting, resolve};
 pub use scope::{Scope, ScopeDevice, ScopeMount};
 pub use site::{places, read};
 pub use undo::{Foreign, Undo, undo};
-pub use watch::{watched, watched_of_machine};
+pub use watch::watched;

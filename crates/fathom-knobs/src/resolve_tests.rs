@@ -352,7 +352,7 @@ fn queues_and_read_ahead_are_watched() {
 }
 
 #[test]
-fn loop_devices_and_the_page_cache_are_watched() {
+fn how_loop_devices_show_their_files_is_watched() {
     let tree = Tree::of_text(
         "[sys/devices/virtual/block/loop9]
          dev = 7:9
@@ -360,11 +360,7 @@ fn loop_devices_and_the_page_cache_are_watched() {
          loop/backing_file = /images/disk
          loop/dio = 0
          loop/offset = 0
-         loop/sizelimit = 4096
-         [proc/sys/vm]
-         dirty_ratio = 20
-         swappiness = 60
-         min_free_kbytes = 1",
+         loop/sizelimit = 4096",
     );
     let devices = [device("loop9", "/images/disk", true)];
     let scope = Scope { devices: &devices, mounts: &[], own: &[] };
@@ -373,10 +369,6 @@ fn loop_devices_and_the_page_cache_are_watched() {
     };
     let found = of(crate::watched(&tree.root(), &scope));
     assert_eq!(found, ["loop.dio=0", "loop.offset=0", "loop.sizelimit=4096"]);
-    assert_eq!(
-        of(crate::watched_of_machine(&tree.root())),
-        ["vm.dirty_ratio=20", "vm.swappiness=60"]
-    );
 }
 
 /// A mount of a server has a read-ahead of its own, by the number of the mount, and no shares of memory to be set of it.

@@ -80,7 +80,7 @@ pub struct Footing {
     /// Size of that filesystem, with the features of an ext4 in hexadecimal; none of devices, and of types that keep no size of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filesystem_form: Option<String>,
-    /// Settings of the machine's page cache, and of the queues, read-aheads and loop devices below it that the plan does not set; none where a command of the plan's own or a boot may
+    /// Settings of the queues, read-aheads and loop devices below it that the plan does not set; none where a command of the plan's own or a boot may
     /// change them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<FoundSetting>,

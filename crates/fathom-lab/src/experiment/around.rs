@@ -239,10 +239,13 @@ fn baseline(records: &[Record], cells: &[Cell], plan: &Plan) -> Option<BeforeAft
     let Some((name, a, b)) = pair else {
         return none("its trials have no figure to compare");
     };
-    let text = |value: f64| match value < 99.95 && name != "IOPS" {
-        true => format!("{} {name}", format_figure(value)),
-        false => format!("{} {name}", format_whole(value)),
+    let number = |value: f64| match name.as_str() {
+        "IOPS" => format_whole(value),
+        _ if value < 9.995 => format_figure(value),
+        _ if value < 99.95 => format!("{value:.2}"),
+        _ => format_whole(value),
     };
+    let text = |value: f64| format!("{} {name}", number(value));
     let margin = plan.design.margin.max(DRIFT_SHARE);
     Some(BeforeAfter {
         what,

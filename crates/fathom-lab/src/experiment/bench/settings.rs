@@ -28,22 +28,15 @@ impl Bench {
         let scope = Scope { devices: &devices, mounts: &mounts, own: &own };
         // What commands of the user's own change besides is not somebody else's.
         if own.is_empty() {
-            self.learn_first(&self.watched(&scope));
+            self.learn_first(&fathom_knobs::watched(&self.root, &scope));
         }
         if !cell.knobs.is_empty() {
             self.apply_knobs(lab, cell, &scope)?;
         }
-        self.beside.learn(self.watched(&scope), &self.settings);
+        self.beside.learn(fathom_knobs::watched(&self.root, &scope), &self.settings);
         self.target_mounts.learn(&self.root, &self.settings);
         self.is_set = true;
         Ok(())
-    }
-
-    /// What of the layers and of the machine is watched though no cell sets it.
-    fn watched(&self, scope: &Scope<'_>) -> Vec<Setting> {
-        let mut all = fathom_knobs::watched(&self.root, scope);
-        all.extend(fathom_knobs::watched_of_machine(&self.root));
-        all
     }
 
     /// Of each setting what it was when the cell found it.
