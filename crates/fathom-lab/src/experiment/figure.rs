@@ -234,8 +234,10 @@ fn by_expression(output: &str, pattern: &str) -> Result<f64, String> {
     }
     let ahead = &output[..group.start()];
     let ends_in_digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
-    let is_rest = ends_in_digit(ahead) || ahead.strip_suffix('.').is_some_and(ends_in_digit);
-    if whole.end() == group.end() && goes_on(behind) || whole.start() == group.start() && is_rest {
+    // A greedy `.*` before the group leaves it the last digit.
+    let is_rest = ends_in_digit(ahead)
+        || whole.start() == group.start() && ahead.strip_suffix('.').is_some_and(ends_in_digit);
+    if is_rest || whole.end() == group.end() && goes_on(behind) {
         let begins = ahead.rfind(char::is_whitespace).map_or(0, |at| at + 1);
         return Err(format!(
             "'{}' has more than '{text}', which is no plain number: put what stands around the digits into the pattern, outside the group",
@@ -358,6 +360,8 @@ mod tests {
             ("re:tps = ([0-9]+)", "tps = 1234,5"),
             ("re:([0-9]+) ops", "12.5 ops"),
             ("re:([0-9]) ops", "25 ops"),
+            ("re:.*([0-9]+) ops", "v 1234 ops"),
+            ("re:v .*([0-9]+)", "v 1234 ops"),
         ] {
             expect(pattern, text, Err("which is no plain number"));
         }

@@ -60,15 +60,12 @@ fn chunk(capture: &CaptureRecord) -> Option<Finding> {
     let (mean, deviation) = sizes(capture);
     let fits = ((mean + deviation) as u64).next_power_of_two().max(4 * KIB);
     let follow = share(capture.places.follow_any, capture.places.count);
-    // How many are in flight says nothing about it: one reader may have many.
-    let is_one_stream =
-        capture.places.follow_last as f64 >= ONE_STREAM * capture.places.follow_any as f64;
     let size = format!(
         "mean {} plus deviation {}",
         format_size(mean as u64),
         format_size(deviation as u64)
     );
-    let (chunk, why) = if follow >= SEQUENTIAL && is_one_stream {
+    let (chunk, why) = if is_one_stream(capture) {
         (
             fits.clamp(32 * KIB, 64 * KIB),
             "one stream at a time: small chunks let several disks work for it",
@@ -90,6 +87,13 @@ fn chunk(capture: &CaptureRecord) -> Option<Finding> {
         ),
         "more than that gains nothing where most requests are small; tried on your disks: fathom raid DEVICE...".to_owned(),
     )
+}
+
+/// One that is read or written in order. How many are in flight says nothing about it: one reader may have many.
+fn is_one_stream(capture: &CaptureRecord) -> bool {
+    let places = &capture.places;
+    share(places.follow_any, places.count) >= SEQUENTIAL
+        && places.follow_last as f64 >= ONE_STREAM * places.follow_any as f64
 }
 
 fn depth(capture: &CaptureRecord) -> Option<Finding> {
@@ -115,8 +119,13 @@ fn depth(capture: &CaptureRecord) -> Option<Finding> {
     };
     let waits_before = capture.driver_depth_ns.is_empty() && most > 64;
     let (mean, _) = sizes(capture);
-    let what = if most <= 1 && mean >= TRANSFER_BYTES {
+    let is_large = mean >= TRANSFER_BYTES;
+    let what = if most <= 1 && is_large && is_one_stream(capture) {
         "nearly always one request in flight, a large one: what moves its bytes decides; a faster device does, several disks that share each request do (a small chunk), and so do more of them at once, by read-ahead or in the application"
+    } else if most <= 1 && is_large {
+        "nearly always one request in flight, a large one: what moves its bytes decides; a faster device does, and so do more of them at once, by read-ahead or in the application"
+    } else if most <= 1 && is_one_stream(capture) {
+        "nearly always one request in flight: latency decides, not throughput; more disks help only where more comes at once, by read-ahead or in the application, and a faster answer (cache, flash) does"
     } else if most <= 1 {
         "nearly always one request in flight: latency decides, not throughput; more disks or a deeper queue do not help, a faster answer (cache, flash, parallel requests in the application) does"
     } else if waits_before {

@@ -266,6 +266,14 @@ fn the_advice_on_depth_fits_the_load() {
     assert!(what.contains("several disks that share each request"), "{what}");
     assert!(!what.contains("do not help"), "{what}");
     assert!(next.ends_with("fathom run seqwrite DIR block_size=1048576 depth=1"), "{next}");
+    // One stream of small ones: several disks work for it once more comes at a time; of large ones in many places each is one disk's.
+    let (what, _) = depth("read", 4096, 6900);
+    assert!(
+        what.contains("only where more comes at once") && !what.contains("do not help"),
+        "{what}"
+    );
+    let (what, _) = depth("read", 1 << 20, 0);
+    assert!(what.contains("what moves its bytes decides") && !what.contains("chunk"), "{what}");
     let (_, next) = depth("read", 512 << 10, 6900);
     assert!(next.ends_with("fathom run seqread TARGET block_size=524288 depth=1"), "{next}");
 }
