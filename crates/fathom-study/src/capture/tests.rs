@@ -109,6 +109,14 @@ fn the_twin_of_a_random_load_has_its_mix_depth_and_hot_spot() {
     capture.depth_ns = vec![1000, 100, 50, 20, 5];
     let jobs = twin(&capture);
     assert_eq!((jobs[0].rate.map(|rate| rate.round() as u64), jobs[0].depth), (Some(1000), 16));
+    // By chance, unless nearly all come at the same distance.
+    let arrivals = |gaps: &[u64]| {
+        let mut of = capture.clone();
+        gaps.iter().for_each(|ns| of.arrivals.gap_ns.record_n(*ns, 30));
+        workload_file(&of, "t").expect("a workload").contains("arrivals = \"even\"")
+    };
+    assert!(arrivals(&[1_000_000, 990_000, 1_020_000]));
+    assert!(!arrivals(&[1_000_000, 100_000, 3_000_000]) && !arrivals(&[]));
 }
 
 /// A database at 60 MiB of 100, its journal, and a request far from both: the hot part stays as small as it is, and where it is.
