@@ -150,11 +150,14 @@ fn sentence(study: &ExperimentStudy) -> String {
                 Decision::Faster if !keeps_baseline => {
                     format!("Best: {}: {against}.", name(winner))
                 }
-                Decision::Equivalent if keeps_baseline => format!(
-                    "{}: the best in these trials, {}, is not better by a size that matters: {against}.",
-                    keep_words(study),
-                    name(winner)
-                ),
+                // A later objective may tell them apart.
+                Decision::Equivalent if keeps_baseline && study.ranking.figures.len() == 1 => {
+                    format!(
+                        "{}: the best in these trials, {}, is not better by a size that matters: {against}.",
+                        keep_words(study),
+                        name(winner)
+                    )
+                }
                 _ if keeps_baseline => format!(
                     "Best in these trials: {}: {against}; but among all {} cells at once the baseline cannot be told apart from it.",
                     name(winner),

@@ -126,21 +126,12 @@ fn unset(root: &SysRoot, plan: &Plan, path: &Path) -> Vec<FoundSetting> {
     // What lies below the file of a loop device is set by its name only.
     let is_set = |one: &Setting| {
         keys.iter().any(|(id, is_by_name)| {
-            let is_it = halves(id) == halves(&one.knob)
-                || (*id == SCHEDULER && follows_scheduler(&one.knob));
+            let is_it = *id == one.knob || (*id == SCHEDULER && follows_scheduler(&one.knob));
             is_it && (*is_by_name || !is_behind(&one.place))
         })
     };
-    let of_layers = fathom_knobs::watched(root, &scope).into_iter();
-    let all = of_layers.chain(fathom_knobs::watched_of_machine(root)).filter(|one| !is_set(one));
+    let all = fathom_knobs::watched(root, &scope).into_iter().filter(|one| !is_set(one));
     all.map(|Setting { knob, place, value }| FoundSetting { place, knob, value }).collect()
-}
-
-/// `vm.dirty_ratio` and `vm.dirty_bytes` are one setting: who sets either sets both.
-fn halves(id: &str) -> &str {
-    let is_dirty = id.starts_with("vm.dirty_");
-    let bare = id.strip_suffix("_ratio").or_else(|| id.strip_suffix("_bytes"));
-    bare.filter(|_| is_dirty).unwrap_or(id)
 }
 
 /// Every setting that the plan makes.
