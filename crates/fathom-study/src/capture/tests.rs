@@ -263,7 +263,8 @@ fn chunks_follow_the_load() {
 #[test]
 fn the_advice_on_depth_fits_the_load() {
     let depth = |word: &str, size: u64, follow: u64| {
-        let load = capture(vec![class(word, 7000, follow, &[(size, 7000)])], vec![0, 100]);
+        let mut load = capture(vec![class(word, 7000, follow, &[(size, 7000)])], vec![0, 100]);
+        load.places.follow_last = load.places.follow_any;
         let found = advice(&load).into_iter().find(|f| f.id == "advice-depth").expect("a depth");
         (found.summary, found.advice[0].clone())
     };
